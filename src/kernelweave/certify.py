@@ -1,0 +1,75 @@
+"""The judge: primal value, dual value and gap of any point of any problem. Nothing else reports a gap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from .problem import Certificate, Point, Problem
+
+
+def certify(problem: Problem, point: Point, *, trust: bool = False) -> Certificate:
+    """Bracket the optimum of ``problem`` from ``point``.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is being solved.
+    point : Point
+        Duals (repaired here if they are not feasible) and kernel weights.
+    trust : bool, default=False
+        Take the point's running products ``q`` and ``f`` as they are. For watching a fit in progress only:
+        every reported certificate is computed from the kernels.
+
+    Returns
+    -------
+    Certificate
+        With ``lower <= optimum <= upper``.
+    """
+    point = point if trust and point.q is not None and point.f is not None else _recompute(problem, point)
+    lower = dual_value(problem, point.beta, point.q)
+    upper, scale, intercept = primal_value(problem, point)
+    return Certificate(lower, upper, scale, intercept)
+
+
+def _recompute(problem: Problem, point: Point) -> Point:
+    """Return the point with feasible duals and products computed from the kernels."""
+    beta = problem.loss.project(point.beta, problem.y, problem.C)
+    q = problem.gram.quad(beta)
+    return Point(beta, point.weights, q, problem.gram.matvec(beta, point.weights))
+
+
+def dual_value(problem: Problem, beta: np.ndarray, q: np.ndarray) -> float:
+    """Dual objective at a feasible ``beta``, or at a multiple of it that is better."""
+    loss, y, C = problem.loss, problem.y, problem.C
+    q = np.maximum(q, 0.0)
+    h = problem.penalty.value(q)
+    plain = float(np.sum(loss.dual(beta, y, C))) - h
+    if not problem.penalty.homogeneous:
+        return plain
+    s = loss.stretch(beta, y, C, h)
+    return max(plain, float(np.sum(loss.dual(s * beta, y, C))) - s**2 * h)
+
+
+def primal_value(problem: Problem, point: Point) -> tuple[float, float, float]:
+    """Primal objective of ``t K_w beta + b`` at its best scale ``t`` and bias ``b``: value, t, b."""
+    u = point.weights * np.sqrt(np.maximum(point.q, 0.0))
+    value = _along(problem, u, point.f)
+    best = (value(1.0)[0], 1.0)
+    if u.any():
+        found = minimize_scalar(lambda t: value(t)[0], bounds=(0.0, 2.0), method="bounded", options={"xatol": 1e-5})
+        best = min(best, (float(found.fun), float(found.x)), (value(0.0)[0], 0.0))
+    return best[0], best[1], value(best[1])[1]
+
+
+def _along(problem: Problem, u: np.ndarray, f: np.ndarray) -> Callable[[float], tuple[float, float]]:
+    """Return the function ``t -> (primal value at t f, its bias)``."""
+    loss, y, C = problem.loss, problem.y, problem.C
+
+    def value(t: float) -> tuple[float, float]:
+        bias = loss.best_bias(t * f, y, C)
+        return problem.penalty.norm(t * u) + float(np.sum(loss.value(t * f + bias, y, C))), bias
+
+    return value

@@ -1,0 +1,35 @@
+"""What a stack of Gram matrices is, however it is stored."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+
+class GramStack(ABC):
+    """``m`` kernels on ``n`` training samples.
+
+    Two products are required of every representation. Anything else a solver asks for by name (``block``,
+    ``spread``, ``take``, ...) is a capability that a representation may lack.
+    """
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """``(n, m)``: samples and kernels."""
+
+    @abstractmethod
+    def quad(
+        self,
+        beta: np.ndarray,  # (n,)
+    ) -> np.ndarray:  # (m,)
+        """Return the energies ``q_k = beta' K_k beta``."""
+
+    @abstractmethod
+    def matvec(
+        self,
+        beta: np.ndarray,  # (n,)
+        weights: np.ndarray,  # (m,)
+    ) -> np.ndarray:  # (n,)
+        """Return ``f = sum_k w_k K_k beta``."""

@@ -1,0 +1,98 @@
+"""Gram matrices held in memory, samples first."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .base import GramStack
+
+
+class DenseGram(GramStack):
+    """A stored stack: ``stack[i, j, k]`` is kernel k between samples i and j.
+
+    One sample's column of all kernels is contiguous, which is what working-set solvers read.
+
+    Parameters
+    ----------
+    stack : ndarray of shape (n, n, m), float32 or float64
+        Symmetric in its first two axes. It is read, never changed.
+    scale : ndarray of shape (m,), optional
+        Each kernel is multiplied by its scale wherever it is used, without a copy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import DenseGram
+    >>> DenseGram(np.eye(3)[:, :, None]).quad(np.array([1.0, 2.0, 0.0])).tolist()
+    [5.0]
+    """
+
+    def __init__(self, stack: np.ndarray, scale: np.ndarray | None = None):
+        if stack.ndim != 3 or stack.shape[0] != stack.shape[1]:
+            raise ValueError(f"stack must have shape (n, n, m), samples first; got {stack.shape}.")
+        dtype = stack.dtype if stack.dtype in (np.float32, np.float64) else np.float64
+        self.stack = np.ascontiguousarray(stack, dtype=dtype)
+        self.scale = np.ones(stack.shape[2]) if scale is None else np.ascontiguousarray(scale, dtype=float)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.stack.shape[0], self.stack.shape[2]
+
+    def quad(self, beta: np.ndarray) -> np.ndarray:
+        from ..compiled import stacks
+
+        return stacks.quad(self.stack, beta, np.flatnonzero(beta)) * self.scale
+
+    def matvec(self, beta: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        from ..compiled import stacks
+
+        scaled = weights * self.scale
+        return stacks.matvec(self.stack, beta, np.flatnonzero(beta), scaled, np.flatnonzero(scaled))
+
+    def spread(
+        self,
+        delta: np.ndarray,  # (b,)
+        index: np.ndarray,  # (b,)
+        rows: np.ndarray | None = None,  # (r,)
+        kernels: np.ndarray | None = None,  # (a,)
+    ) -> np.ndarray:  # (r, a)
+        """Return ``sum_i delta_i K_k[rows, i]``, reading only the columns ``index``; all rows and kernels by default."""
+        from ..compiled import stacks
+
+        n, m = self.shape
+        if rows is None and kernels is None:
+            flat = self.stack.reshape(n, n * m)
+            return stacks.spread(flat, delta, index).reshape(n, m) * self.scale
+        rows = np.arange(n) if rows is None else rows
+        kernels = np.arange(m) if kernels is None else kernels
+        return stacks.spread_part(self.stack, delta, index, rows, kernels) * self.scale[kernels]
+
+    def combine(
+        self,
+        index: np.ndarray,  # (b,)
+        weights: np.ndarray,  # (m,)
+    ) -> np.ndarray:  # (b, b)
+        """Return ``sum_k w_k K_k`` between the chosen samples."""
+        from ..compiled import stacks
+
+        scaled = weights * self.scale
+        return stacks.combine(self.stack, index, scaled, np.flatnonzero(scaled))
+
+    def block(
+        self,
+        index: np.ndarray,  # (b,)
+        kernels: np.ndarray,  # (a,)
+    ) -> np.ndarray:  # (b, a, b)
+        """Return the chosen kernels between the chosen samples, as float64, kernels in the middle."""
+        from ..compiled import stacks
+
+        return stacks.block(self.stack, index, kernels, self.scale)
+
+    def diagonal(self) -> np.ndarray:  # (n, m)
+        """Return ``K_k[i, i]``."""
+        rows = np.arange(self.shape[0])
+        return self.stack[rows, rows, :] * self.scale
+
+    def take(self, index: np.ndarray) -> DenseGram:
+        """Return the stack of the samples ``index`` only (a copy)."""
+        return DenseGram(self.stack[np.ix_(index, index)], self.scale)

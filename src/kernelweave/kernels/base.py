@@ -1,0 +1,631 @@
+"""What a kernel is: a frozen record that turns samples into a matrix, on columns of its choice."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
+from functools import reduce
+from operator import iadd, imul
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.sparse import issparse
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Kernel(ABC):
+    """A similarity between samples, on all columns or on some of them.
+
+    A new kernel is a frozen dataclass with two methods, `prepare` and `finish`. The work is split in two so
+    that kernels which differ only in a parameter share the expensive half: see `statistic` and `evaluate`.
+
+    Parameters
+    ----------
+    on : None, "each", str, int, slice, list or callable, default=None
+        The columns to look at. None means all of them; "each" stands for one kernel per column; a list holds
+        names, positions or a boolean mask; a slice runs between positions or, inclusively, between names; a
+        callable receives the DataFrame, as `sklearn.compose.make_column_selector` does. A column that is
+        really called "each" is asked for with ``["each"]``.
+    """
+
+    on: Any = field(default=None, kw_only=True)
+    _label: str | None = field(default=None, init=False, repr=False, compare=False)
+
+    _always: ClassVar[tuple[str, ...]] = ()  # parameters that the name shows even at their default
+    __array_ufunc__ = None  # so that numpy scalars leave multiplication to us
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            object.__setattr__(self, f.name, _plain(getattr(self, f.name)))
+
+    # -- what the author of a kernel writes -------------------------------------------------------------
+
+    @abstractmethod
+    def prepare(
+        self,
+        X: Any,  # (n, d), columns already chosen
+        Z: Any = None,  # (p, d), or None for X itself
+    ) -> Any:
+        """The expensive half: what kernels with an equal `statistic` share, usually an (n, p) array."""
+
+    @abstractmethod
+    def finish(self, S: Any) -> np.ndarray:
+        """The cheap half: the matrix from what `prepare` returned, which is left unmodified."""
+
+    @property
+    def statistic(self) -> Hashable:
+        """The key under which `prepare` is shared; None if it is this kernel's own."""
+        return None
+
+    @property
+    def psd(self) -> bool | None:
+        """True if positive semidefinite by construction, None if not known."""
+        return True
+
+    @property
+    def accepts_sparse(self) -> bool:
+        """Whether X may be a sparse matrix."""
+        return True
+
+    def self_similarity(self, X: Any) -> np.ndarray:  # (n, d), columns already chosen -> (n,)
+        """k(x, x) for every row; correct for any kernel, overridden where there is a faster way."""
+        rows = [self.finish(self.prepare(X[i : i + 1])).ravel() for i in range(X.shape[0])]
+        return np.concatenate(rows) if rows else np.empty(0)
+
+    @property
+    def _needs_data(self) -> bool:
+        return False
+
+    def _fixed(self, X: Any, columns: tuple[int, ...] | None, sample_weight: Any) -> Kernel:
+        """This kernel with numbers in place of the parameters that depend on the data."""
+        return self
+
+    # -- what a user calls ------------------------------------------------------------------------------
+
+    def __call__(self, X: Any, Z: Any = None) -> np.ndarray:
+        """The (n, p) matrix between the rows of X and those of Z (or of X), in the precision of X."""
+        return next(evaluate([self], X, Z))[1]
+
+    def diagonal(self, X: Any) -> np.ndarray:
+        """The diagonal of ``self(X)``, without the matrix."""
+        X = _as_matrix(X)
+        kernel = self._settled(X, None)
+        return kernel.self_similarity(_block(kernel, X)).astype(X.dtype, copy=False)
+
+    def resolve(
+        self,
+        X: Any,  # (n, d)
+        names: Sequence[str] | None = None,
+        frame: Any = None,
+        sample_weight: Any = None,  # (n,)
+    ) -> list[Kernel]:
+        """The concrete kernels this one stands for on the data X.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+            The training data.
+        names : list of str, optional
+            The column names of X.
+        frame : DataFrame, optional
+            What the user passed, for column selectors.
+        sample_weight : array of shape (n,), optional
+            Counts in data-dependent parameters as repetition would.
+
+        Returns
+        -------
+        list of Kernel
+            Their `on` is None or a tuple of positions, their parameters are numbers, their names are final.
+        """
+        X, names = _as_matrix(X), _known_names(names, frame)
+        _check_sparse(self, X)
+        resolved = []
+        for columns in column_groups(self.on, X.shape[1], names, frame):
+            kernel = replace(self._fixed(X, columns, sample_weight), on=columns)
+            resolved.append(kernel._labelled(kernel._head(self) + _where(columns, names)))
+        return resolved
+
+    def on_columns(self, columns: Any) -> Kernel:
+        """The same kernel on other columns; in a combination, parts that name their own columns keep them."""
+        return replace(self, on=columns)
+
+    def normalised(self) -> Normalised:
+        """The cosine normalisation k(x, z) / sqrt(k(x, x) k(z, z))."""
+        return Normalised(self)
+
+    @property
+    def name(self) -> str:
+        """What tables and plots call this kernel, such as ``rbf(gamma=0.1) on age``."""
+        return self._label or self._head(self) + _where(self.on, None)
+
+    def __add__(self, other: Any) -> Sum:
+        if not isinstance(other, Kernel):
+            return NotImplemented
+        return Sum(_parts(self, Sum) + _parts(other, Sum))
+
+    def __mul__(self, other: Any) -> Kernel:
+        if isinstance(other, Kernel):
+            return Product(_parts(self, Product) + _parts(other, Product))
+        return self.__rmul__(other)
+
+    def __rmul__(self, scale: Any) -> Kernel:
+        return Scaled(self, scale) if isinstance(_plain(scale), (int, float)) else NotImplemented
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and _token(self) == _token(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), _token(self)))
+
+    def __repr__(self) -> str:
+        changed = [f.name for f in sorted(fields(self), key=_is_keyword) if f.repr and _changed(f, self)]
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in changed)})"
+
+    # -- names and readiness ----------------------------------------------------------------------------
+
+    @property
+    def _title(self) -> str:
+        return type(self).__name__.lower()
+
+    def _head(self, asked: Kernel) -> str:
+        """The name without its columns: parameters left at their default in `asked` are not worth a word."""
+        shown = [
+            f"{f.name}={_short(getattr(self, f.name))}"
+            for f in fields(self)
+            if not f.kw_only and (f.name in self._always or (_changed(f, asked) and _changed(f, self)))
+        ]
+        return self._title + (f"({', '.join(shown)})" if shown else "")
+
+    def _labelled(self, label: str) -> Kernel:
+        object.__setattr__(self, "_label", label)
+        return self
+
+    def _settled(self, X: Any, Z: Any) -> Kernel:
+        """This kernel resolved: already so, or on the spot where that leaves no doubt."""
+        if self._label is not None:
+            return self
+        if Z is not None and self._needs_data:
+            raise ValueError(
+                f"{self!r} takes gamma from the training data: call resolve(X_train) first, or give a number."
+            )
+        return _one(self.resolve(X), f"{self!r} stands for several kernels: call resolve(X) to have them.")
+
+
+def evaluate(kernels: Sequence[Kernel], X: Any, Z: Any = None) -> Iterator[tuple[int, np.ndarray]]:
+    """Compute every kernel of a list, sharing the work that they have in common.
+
+    Kernels with the same `statistic` on the same columns come one after the other, so the order may differ
+    from that of the list; what they share is released before the next group. Every matrix is the caller's.
+
+    Parameters
+    ----------
+    kernels : list of Kernel
+        Usually resolved on the training data.
+    X : array or sparse matrix of shape (n, d)
+        The rows.
+    Z : array or sparse matrix of shape (p, d), optional
+        The columns; X itself if None.
+
+    Yields
+    ------
+    index, matrix : int, array of shape (n, p)
+        The position in the list, and the kernel's matrix in the precision of X.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import kernels as K
+    >>> X = np.array([[0.0], [1.0]])
+    >>> for index, matrix in K.evaluate(K.rbf(gamma=[0.5, 2.0]), X):
+    ...     print(index, matrix[0].round(3))
+    0 [1.    0.607]
+    1 [1.    0.135]
+    """
+    Z = None if Z is X else Z
+    X = _as_matrix(X)
+    Z = None if Z is None else _as_matrix(Z).astype(X.dtype, copy=False)
+    kernels = [kernel._settled(X, Z) for kernel in kernels]
+    groups: dict[Hashable, list[int]] = {}
+    for i, kernel in enumerate(kernels):
+        groups.setdefault(i if kernel.statistic is None else (kernel.statistic, kernel.on), []).append(i)
+    for members in groups.values():
+        yield from _evaluate_group(members, kernels, X, Z)
+
+
+def _evaluate_group(
+    members: list[int], kernels: Sequence[Kernel], X: Any, Z: Any
+) -> Iterator[tuple[int, np.ndarray]]:
+    first = kernels[members[0]]
+    shared = first.prepare(_block(first, X), None if Z is None else _block(first, Z))
+    for i in members[:-1]:
+        yield i, _own(kernels[i].finish(shared), shared)
+    yield members[-1], kernels[members[-1]].finish(shared)
+
+
+def _own(matrix: np.ndarray, shared: Any) -> np.ndarray:
+    return matrix.copy() if matrix is shared else matrix
+
+
+# -- combinations ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Combination(Kernel):
+    """Several kernels joined entry by entry; `on` is for the parts that name no columns themselves."""
+
+    kernels: tuple[Kernel, ...]
+
+    _sign: ClassVar[str]
+    _join: ClassVar[Any]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.kernels or not all(isinstance(k, Kernel) for k in self.kernels):
+            raise TypeError(f"{type(self).__name__} takes a list of kernels; got {self.kernels!r}.")
+
+    def prepare(self, X: Any, Z: Any = None) -> np.ndarray:
+        return reduce(type(self)._join, (matrix for _, matrix in evaluate(self.kernels, X, Z)))
+
+    def finish(self, S: np.ndarray) -> np.ndarray:
+        return S
+
+    def self_similarity(self, X: Any) -> np.ndarray:
+        return reduce(type(self)._join, (kernel.diagonal(X) for kernel in self.kernels))
+
+    @property
+    def psd(self) -> bool | None:
+        return True if all(kernel.psd for kernel in self.kernels) else None
+
+    @property
+    def accepts_sparse(self) -> bool:
+        return all(kernel.accepts_sparse for kernel in self.kernels)
+
+    @property
+    def _needs_data(self) -> bool:
+        return any(kernel._needs_data for kernel in self.kernels)
+
+    def resolve(
+        self, X: Any, names: Sequence[str] | None = None, frame: Any = None, sample_weight: Any = None
+    ) -> list[Kernel]:
+        X, names = _as_matrix(X), _known_names(names, frame)
+        refusal = (
+            f"on='each' inside a {type(self).__name__.lower()} could pair columns in many ways: "
+            "give it to the whole with (a + b).on_columns('each'), or write the list out."
+        )
+        resolved = []
+        for columns in column_groups(self.on, X.shape[1], names, frame):
+            inherited = [_inherit(kernel, columns) for kernel in self.kernels]
+            parts = [_one(k.resolve(X, names, frame, sample_weight), refusal) for k in inherited]
+            kernel = replace(self, kernels=tuple(parts), on=None)
+            resolved.append(kernel._labelled(kernel._head(self)))
+        return resolved
+
+    def _head(self, asked: Kernel) -> str:
+        head = f" {self._sign} ".join(_bracketed(kernel, Sum) for kernel in self.kernels)
+        return head if self.on is None else f"({head})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sum(_Combination):
+    """The sum of kernels, written ``a + b``.
+
+    Parameters
+    ----------
+    kernels : list of Kernel
+        The terms.
+    on : see `Kernel`
+        Columns for the terms that name none.
+
+    Examples
+    --------
+    >>> from kernelweave import kernels as K
+    >>> (K.Linear() + K.RBF(gamma=0.5)).name
+    'linear + rbf(gamma=0.5)'
+    """
+
+    _sign = "+"
+    _join = staticmethod(iadd)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Product(_Combination):
+    """The entrywise product of kernels, written ``a * b``.
+
+    Parameters
+    ----------
+    kernels : list of Kernel
+        The factors.
+    on : see `Kernel`
+        Columns for the factors that name none.
+
+    Examples
+    --------
+    >>> from kernelweave import kernels as K
+    >>> (K.Linear(on="age") * K.RBF(gamma=0.5, on="height")).name
+    'linear on age * rbf(gamma=0.5) on height'
+    """
+
+    _sign = "*"
+    _join = staticmethod(imul)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Wrapper(Kernel):
+    """A kernel made from one other; once resolved, the columns are kept here and not in the part."""
+
+    kernel: Kernel
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.kernel, Kernel):
+            raise TypeError(f"{type(self).__name__} takes a kernel; got {self.kernel!r}.")
+
+    @property
+    def psd(self) -> bool | None:
+        return self.kernel.psd
+
+    @property
+    def accepts_sparse(self) -> bool:
+        return self.kernel.accepts_sparse
+
+    @property
+    def _needs_data(self) -> bool:
+        return self.kernel._needs_data
+
+    def resolve(
+        self, X: Any, names: Sequence[str] | None = None, frame: Any = None, sample_weight: Any = None
+    ) -> list[Kernel]:
+        parts = _inherit(self.kernel, self.on).resolve(X, names, frame, sample_weight)
+        labels = [replace(self, kernel=part, on=None)._head(self) for part in parts]
+        kernels = [replace(self, kernel=replace(part, on=None), on=part.on) for part in parts]
+        return [kernel._labelled(label) for kernel, label in zip(kernels, labels, strict=True)]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Scaled(_Wrapper):
+    """A kernel times a positive number, written ``2.0 * k``.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        What is scaled.
+    scale : float, default=1.0
+        The positive factor.
+    on : see `Kernel`
+        Columns, if the kernel names none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import kernels as K
+    >>> (2.0 * K.Linear())(np.array([[1.0], [3.0]]))
+    array([[ 2.,  6.],
+           [ 6., 18.]])
+    """
+
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(self, "scale")
+
+    @property
+    def statistic(self) -> Hashable:
+        return self.kernel.statistic
+
+    def prepare(self, X: Any, Z: Any = None) -> Any:
+        return self.kernel.prepare(X, Z)
+
+    def finish(self, S: Any) -> np.ndarray:
+        return self.scale * self.kernel.finish(S)
+
+    def self_similarity(self, X: Any) -> np.ndarray:
+        return self.scale * self.kernel.self_similarity(X)
+
+    def _head(self, asked: Kernel) -> str:
+        return f"{_short(self.scale)} * {_bracketed(self.kernel, Sum)}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Normalised(_Wrapper):
+    """A kernel with every sample at unit length: k(x, z) / sqrt(k(x, x) k(z, z)).
+
+    Parameters
+    ----------
+    kernel : Kernel
+        What is normalised.
+    on : see `Kernel`
+        Columns, if the kernel names none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import kernels as K
+    >>> K.Linear().normalised()(np.array([[1.0, 0.0], [3.0, 3.0]])).round(3)
+    array([[1.   , 0.707],
+           [0.707, 1.   ]])
+    """
+
+    @property
+    def statistic(self) -> Hashable:
+        inner = self.kernel.statistic
+        return None if inner is None else ("normalised", inner)
+
+    def prepare(self, X: Any, Z: Any = None) -> tuple[Any, Any, Any]:
+        return self.kernel.prepare(X, Z), X, Z
+
+    def finish(self, S: tuple[Any, Any, Any]) -> np.ndarray:
+        inner, X, Z = S
+        rows = self._lengths(X)
+        K = self.kernel.finish(inner) / rows[:, None]
+        K /= rows if Z is None else self._lengths(Z)
+        if Z is None:
+            np.fill_diagonal(K, 1.0)
+        return K
+
+    def self_similarity(self, X: Any) -> np.ndarray:
+        return np.ones_like(self._lengths(X))
+
+    def _lengths(self, X: Any) -> np.ndarray:
+        squares = self.kernel.self_similarity(X).astype(X.dtype, copy=False)
+        if not np.all(squares > 0):
+            i = int(np.argmin(squares))
+            raise ValueError(
+                f"{self.name} does not exist for sample {i}, which has k(x, x) = {squares[i]:.3g}: "
+                "drop such samples, or add Constant() to the kernel before normalising it."
+            )
+        return np.sqrt(squares)
+
+    def _head(self, asked: Kernel) -> str:
+        return f"normalised {_bracketed(self.kernel, _Combination)}"
+
+
+# -- columns --------------------------------------------------------------------------------------------
+
+
+def column_groups(
+    on: Any, n_columns: int, names: Sequence[str] | None, frame: Any
+) -> list[tuple[int, ...] | None]:
+    """The positions that `on` stands for: one group, or one per column for "each"; None means all columns."""
+    if on is None:
+        return [None]
+    if isinstance(on, str) and on == "each":
+        return [(j,) for j in range(n_columns)]
+    if callable(on):
+        if frame is None:
+            raise ValueError("on is a column selector, which needs X to be a DataFrame; or give positions.")
+        on = _plain(on(frame))
+    columns = _positions(on, n_columns, names)
+    if not columns:
+        raise ValueError(f"on={on!r} selects no column of X.")
+    return [columns]
+
+
+def _positions(on: Any, n_columns: int, names: Sequence[str] | None) -> tuple[int, ...]:
+    if isinstance(on, slice):
+        start = _named(on.start, names) if isinstance(on.start, str) else on.start
+        stop = _named(on.stop, names) + 1 if isinstance(on.stop, str) else on.stop
+        return tuple(range(n_columns)[start : stop : on.step])
+    items = on if isinstance(on, tuple) else (on,)
+    if isinstance(on, tuple) and any(isinstance(item, bool) for item in items):
+        if len(items) != n_columns or not all(isinstance(item, bool) for item in items):
+            raise ValueError(f"on is a boolean mask of {len(items)} entries, but X has {n_columns} columns.")
+        return tuple(j for j, wanted in enumerate(items) if wanted)
+    return tuple(_position(item, n_columns, names) for item in items)
+
+
+def _position(item: Any, n_columns: int, names: Sequence[str] | None) -> int:
+    if isinstance(item, str):
+        return _named(item, names)
+    if isinstance(item, bool) or not isinstance(item, int):
+        raise TypeError(f"on takes names, positions, a mask, a slice, 'each' or a selector; got {item!r}.")
+    if not -n_columns <= item < n_columns:
+        raise ValueError(f"on asks for column {item}, but X has {n_columns} columns, 0 to {n_columns - 1}.")
+    return item % n_columns
+
+
+def _named(item: str, names: Sequence[str] | None) -> int:
+    if names is None:
+        raise ValueError(f"on asks for column {item!r}, but X has no names: pass a DataFrame, or a position.")
+    if item not in names:
+        close = get_close_matches(item, names, n=3, cutoff=0.4) or list(names)[:3]
+        raise ValueError(f"on asks for column {item!r}, which X does not have; the closest are {close}.")
+    return list(names).index(item)
+
+
+def _known_names(names: Sequence[str] | None, frame: Any) -> list[str] | None:
+    found = list(frame.columns) if names is None and frame is not None else names
+    return None if found is None or not all(isinstance(name, str) for name in found) else list(found)
+
+
+def _inherit(kernel: Kernel, columns: Any) -> Kernel:
+    return kernel if columns is None or kernel.on is not None else kernel.on_columns(columns)
+
+
+def _where(on: Any, names: Sequence[str] | None) -> str:
+    if on is None:
+        return ""
+    if isinstance(on, str):
+        return " on each column" if on == "each" else f" on {on}"
+    items = on if isinstance(on, tuple) else (on,)
+    if callable(on) or isinstance(on, slice) or any(isinstance(item, bool) for item in items):
+        return " on selected columns"
+    if len(items) > 2:
+        return f" on {len(items)} columns"
+    return " on " + " and ".join(
+        item if isinstance(item, str) else names[item] if names else f"column {item}" for item in items
+    )
+
+
+# -- small helpers --------------------------------------------------------------------------------------
+
+
+def check_positive(kernel: Kernel, parameter: str, *words: str | None) -> None:
+    """Refuse a parameter that is not a positive, finite number; `words` are what else the message offers."""
+    value = getattr(kernel, parameter)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < np.inf:
+        allowed = " or ".join(["a positive number", *map(repr, words)])
+        raise ValueError(f"{parameter} of {type(kernel).__name__} must be {allowed}; got {value!r}.")
+
+
+def _as_matrix(X: Any) -> Any:
+    """X as a CSR matrix or a 2-D array, in float32 or float64."""
+    X = X.tocsr() if issparse(X) else np.asarray(X)
+    if X.ndim != 2:
+        raise ValueError(f"X must have two dimensions, samples and columns; got {X.ndim}.")
+    return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+
+
+def _check_sparse(kernel: Kernel, X: Any) -> None:
+    if issparse(X) and not kernel.accepts_sparse:
+        raise TypeError(f"{kernel.name} does not take sparse data: use X.toarray(), or another kernel.")
+
+
+def _block(kernel: Kernel, X: Any) -> Any:
+    _check_sparse(kernel, X)
+    return X if kernel.on is None else X[:, list(kernel.on)]
+
+
+def _plain(value: Any) -> Any:
+    """Numbers as Python's and sequences as tuples: a kernel can be hashed, and leaves float32 in float32."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    return tuple(_plain(item) for item in value) if isinstance(value, (list, tuple, range)) else value
+
+
+def _token(value: Any) -> Hashable:
+    """A hashable stand-in that tells True from 1, and a slice from a tuple."""
+    if isinstance(value, Kernel):
+        return tuple(_token(getattr(value, f.name)) for f in fields(value) if f.compare)
+    if isinstance(value, slice):
+        return slice, value.start, value.stop, value.step
+    if isinstance(value, tuple):
+        return tuple((type(item), _token(item)) for item in value)
+    return value
+
+
+def _changed(f: Any, kernel: Kernel) -> bool:
+    return getattr(kernel, f.name) != f.default
+
+
+def _is_keyword(f: Any) -> bool:
+    return f.kw_only
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _parts(kernel: Kernel, kind: type[_Combination]) -> tuple[Kernel, ...]:
+    return kernel.kernels if isinstance(kernel, kind) and kernel.on is None else (kernel,)
+
+
+def _bracketed(kernel: Kernel, kind: type[Kernel]) -> str:
+    return f"({kernel.name})" if isinstance(kernel, kind) else kernel.name
+
+
+def _one(kernels: list[Kernel], refusal: str) -> Kernel:
+    if len(kernels) != 1:
+        raise ValueError(refusal)
+    return kernels[0]

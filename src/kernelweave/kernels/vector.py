@@ -1,0 +1,482 @@
+"""Kernels on vectors, with the formulas of `sklearn.metrics.pairwise` where it has them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.metrics.pairwise import (
+    additive_chi2_kernel,
+    cosine_similarity,
+    euclidean_distances,
+    manhattan_distances,
+)
+from sklearn.utils.extmath import row_norms, safe_sparse_dot
+
+from .base import Kernel, _block, check_positive
+
+
+class _Gamma(Kernel):
+    """A kernel whose `gamma` may be a word: a number takes its place when the kernel is resolved."""
+
+    gamma: Any
+    _words: ClassVar[tuple[str | None, ...]] = (None, "auto", "scale")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.gamma not in self._words:
+            check_positive(self, "gamma", *self._words)
+
+    @property
+    def _needs_data(self) -> bool:
+        return self.gamma == "scale"
+
+    def _fixed(self, X: Any, columns: tuple[int, ...] | None, sample_weight: Any) -> Kernel:
+        if isinstance(self.gamma, (int, float)):
+            return self
+        gamma = 1.0 / (X.shape[1] if columns is None else len(columns))
+        if self.gamma == "scale":
+            block = _block(replace(self, on=columns), X)
+            variance = _variance(block, sample_weight)
+            gamma = gamma / variance if variance else 1.0
+        return replace(self, gamma=gamma)  # type: ignore[call-arg]
+
+
+def _variance(X: Any, sample_weight: Any) -> float:
+    """The variance of all entries of X, rows counted by weight; 0 where rounding is all there is."""
+    mean = float(np.average(_row_means(X), weights=sample_weight))
+    if issparse(X):
+        variance = np.average(_row_means(X.multiply(X)), weights=sample_weight) - mean**2
+    else:
+        variance = np.average(_row_means((X - mean) ** 2), weights=sample_weight)
+    return 0.0 if variance <= (10 * np.finfo(X.dtype).eps * mean) ** 2 else float(variance)
+
+
+def _row_means(X: Any) -> np.ndarray:
+    return np.asarray(X.mean(axis=1, dtype=np.float64)).ravel()
+
+
+class _Dot(Kernel):
+    """A function of the inner products."""
+
+    @property
+    def statistic(self) -> Hashable:
+        return "dot"
+
+    def prepare(self, X: Any, Z: Any = None) -> np.ndarray:
+        return safe_sparse_dot(X, (X if Z is None else Z).T, dense_output=True)
+
+    def self_similarity(self, X: Any) -> np.ndarray:
+        return self.finish(row_norms(X, squared=True))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Linear(_Dot):
+    """The inner product x'z.
+
+    Parameters
+    ----------
+    on : see `Kernel`
+        The columns to look at.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import kernels as K
+    >>> K.Linear()(np.array([[1.0, 2.0], [0.0, 1.0]]))
+    array([[5., 2.],
+           [2., 1.]])
+    """
+
+    def finish(self, S: np.ndarray) -> np.ndarray:
+        return S
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Polynomial(_Gamma, _Dot):
+    """The polynomial (gamma x'z + coef0)^degree.
+
+    Parameters
+    ----------
+    degree : int, default=3
+        The power, at least 1.
+    gamma : float, None, "auto" or "scale", default=None
+        None and "auto" are 1 / n_columns; "scale" is 1 / (n_columns * variance).
+    coef0 : float, default=1.0
+        The constant; from 0 on the kernel is positive semidefinite.
+    on : see `Kernel`
+        The columns to look at.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import kernels as K
+    >>> K.Polynomial(degree=2)(np.array([[1.0], [2.0]]))
+    array([[ 4.,  9.],
+           [ 9., 25.]])
+    """
+
+    degree: int = 3
+    gamma: Any = None
+    coef0: float = 1.0
+    _always = ("degree",)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if type(self.degree) is not int or self.degree < 1:
+            raise ValueError(f"degree of Polynomial must be a whole number from 1 on; got {self.degree!r}.")
+
+    def finish(self, S: np.ndarray) -> np.ndarray:
+        base = self.gamma * S
+        base += self.coef0
+        K = base.copy()
+        for _ in range(self.degree - 1):  # several times faster than a floating-point power
+            K *= base
+        return K
+
+    @property
+    def psd(self) -> bool | None:
+        return True if self.coef0 >= 0 else None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sigmoid(_Gamma, _Dot):
+    """The sigmoid tanh(gamma x'z + coef0), which is not positive semidefinite in general.
+
+    Parameters
+    ----------
+    gamma : float, None, "auto" or "scale", default=None
+        None and "auto" are 1 / n_columns; "scale" is 1 / (n_columns * variance).
+    coef0 : float, default=1.0
+        The constant.
+    on : see `Kernel`
+        The columns to look at.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import kernels as K
+    >>> K.Sigmoid()(np.array([[1.0]])).round(3)
+    array([[0.964]])
+    """
+
+    gamma: Any = None
+    coef0: float = 1.0
+    _always = ("gamma",)
+
+    def finish(self, S: np.ndarray) -> np.ndarray:
+        K = self.gamma * S
+        K += self.coef0
+        return np.tanh(K, out=K)
+
+    @property
+    def psd(self) -> bool | None:
+        return None
+
+
+class _Unit(Kernel):
+    """A kernel with k(x, x) = 1."""
+
+    def self_similarity(self, X: Any) -> np.ndarray:
+        return np.ones(X.shape[0], dtype=X.dtype)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RBF(_Gamma, _Unit):
+    """The Gaussian exp(-gamma ||x - z||^2).
+
+    Parameters
+    ----------
+    gamma : float, "scale", "auto" or None, default="scale"
+        "scale" is 1 / (n_columns * variance), as in `sklearn.svm.SVC`; None and "auto" are 1 / n_columns.
+    factor : float, default=1.0
+        Multiplies gamma, also when that is found from the data: the way to ask for several relative widths.
+    on : see `Kernel`
+        The columns to look at.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import kernels as K
+    >>> K.RBF(gamma=0.5)(np.array([[0.0], [1.0]])).round(3)
+    array([[1.   , 0.607],
+           [0.607, 1.   ]])
+    """
+
+    gamma: Any = "scale"
+    factor: float = 1.0
+    _always = ("gamma",)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(self, "factor")
+
+    @property
+    def statistic(self) -> Hashable:
+        return "sqeuclidean"
+
+    def prepare(self, X: Any, Z: Any = None) -> np.ndarray:
+        if X.shape[1] == 1 and not issparse(X) and not issparse(Z):  # exact, and no matrix product
+            S = np.subtract.outer(X[:, 0], (X if Z is None else Z)[:, 0])
+            return np.square(S, out=S)
+        return euclidean_distances(X, Z, squared=True)
+
+    def finish(self, S: np.ndarray) -> np.ndarray:
+        K = (-self.gamma * self.factor) * S
+        return np.exp(K, out=K)
+
+    def _fixed(self, X: Any, columns: tuple[int, ...] | None, sample_weight: Any) -> Kernel:
+        fixed: Any = super()._fixed(X, columns, sample_weight)
+        return replace(fixed, gamma=fixed.gamma * self.factor, factor=1.0)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Laplacian(_Gamma, _Unit):
+    """The Laplacian exp(-gamma ||x - z||_1).
+
+    Parameters
+    ----------
+    gamma : float, None or "auto", default=None
+        None and "auto" are 1 / n_columns.
+    on : see `Kernel`
+        The columns to look at.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import kernels as K
+    >>> K.Laplacian(gamma=0.5)(np.array([[0.0], [1.0]])).round(3)
+    array([[1.   , 0.607],
+           [0.607, 1.   ]])
+    """
+
+    gamma: Any = None
+    _always = ("gamma",)
+    _words = (None, "auto")
+
+    @property
+    def statistic(self) -> Hashable:
+        return "manhattan"
+
+    def prepare(self, X: Any, Z: Any = None) -> np.ndarray:
+        return manhattan_distances(X, Z).astype(X.dtype, copy=False)
+
+    def finish(self, S: np.ndarray) -> np.ndarray:
+        K = -self.gamma * S
+        return np.exp(K, out=K)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Chi2(_Gamma, _Unit):
+    """The chi-squared kernel exp(-gamma sum (x - z)^2 / (x + z)) for histograms: dense, non-negative X only.
+
+    Parameters
+    ----------
+    gamma : float, default=1.0
+        The inverse width.
+    on : see `Kernel`
+        The columns to look at.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import kernels as K
+    >>> K.Chi2()(np.array([[0.0, 1.0], [0.0, 3.0]])).round(3)
+    array([[1.   , 0.368],
+           [0.368, 1.   ]])
+    """
+
+    gamma: float = 1.0
+    _always = ("gamma",)
+    _words = ()
+
+    @property
+    def statistic(self) -> Hashable:
+        return "chi2"
+
+    @property
+    def accepts_sparse(self) -> bool:
+        return False
+
+    def prepare(self, X: Any, Z: Any = None) -> np.ndarray:
+        _check_histograms(self, X, Z)
+        X, Z = (None if A is None else np.require(A, requirements="W") for A in (X, Z))  # its code demands it
+        return additive_chi2_kernel(X, Z)
+
+    def finish(self, S: np.ndarray) -> np.ndarray:
+        K = self.gamma * S
+        return np.exp(K, out=K)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HistogramIntersection(Kernel):
+    """The overlap of histograms, sum min(x, z); non-negative X only.
+
+    Parameters
+    ----------
+    on : see `Kernel`
+        The columns to look at.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import kernels as K
+    >>> K.HistogramIntersection()(np.array([[1.0, 2.0], [3.0, 0.0]]))
+    array([[3., 1.],
+           [1., 3.]])
+    """
+
+    @property
+    def statistic(self) -> Hashable:
+        return "intersection"
+
+    def prepare(self, X: Any, Z: Any = None) -> np.ndarray:
+        _check_histograms(self, X, Z)
+        rows = _row_sums(X)
+        S = np.add.outer(rows, rows if Z is None else _row_sums(Z))
+        S -= manhattan_distances(X, Z)  # 2 min(a, b) = a + b - |a - b|
+        S /= 2
+        return S.astype(X.dtype, copy=False)
+
+    def finish(self, S: np.ndarray) -> np.ndarray:
+        return S
+
+    def self_similarity(self, X: Any) -> np.ndarray:
+        _check_histograms(self, X, None)
+        return _row_sums(X)
+
+    @property
+    def _title(self) -> str:
+        return "histogram intersection"
+
+
+def _row_sums(X: Any) -> np.ndarray:
+    return np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()
+
+
+def _check_histograms(kernel: Kernel, X: Any, Z: Any) -> None:
+    for A in (X, Z):
+        if A is not None and np.any((A.data if issparse(A) else A) < 0):
+            raise ValueError(f"{kernel.name} takes no negative values in X: shift or drop those columns.")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Cosine(Kernel):
+    """The cosine of the angle, x'z / (||x|| ||z||); 0 where a sample is 0.
+
+    Parameters
+    ----------
+    on : see `Kernel`
+        The columns to look at.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import kernels as K
+    >>> K.Cosine()(np.array([[1.0, 0.0], [3.0, 3.0]])).round(3)
+    array([[1.   , 0.707],
+           [0.707, 1.   ]])
+    """
+
+    @property
+    def statistic(self) -> Hashable:
+        return "cosine"
+
+    def prepare(self, X: Any, Z: Any = None) -> np.ndarray:
+        return cosine_similarity(X, Z)
+
+    def finish(self, S: np.ndarray) -> np.ndarray:
+        return S
+
+    def self_similarity(self, X: Any) -> np.ndarray:
+        return (row_norms(X, squared=True) > 0).astype(X.dtype)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Constant(Kernel):
+    """The same positive value for every pair of samples.
+
+    Parameters
+    ----------
+    value : float, default=1.0
+        The value.
+    on : see `Kernel`
+        Changes nothing here.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import kernels as K
+    >>> K.Constant(0.5)(np.array([[1.0], [2.0]]))
+    array([[0.5, 0.5],
+           [0.5, 0.5]])
+    """
+
+    value: float = 1.0
+    _always = ("value",)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(self, "value")
+
+    def prepare(self, X: Any, Z: Any = None) -> np.ndarray:
+        return np.full((X.shape[0], (X if Z is None else Z).shape[0]), self.value, dtype=X.dtype)
+
+    def finish(self, S: np.ndarray) -> np.ndarray:
+        return S
+
+    def self_similarity(self, X: Any) -> np.ndarray:
+        return np.full(X.shape[0], self.value, dtype=X.dtype)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Callable(Kernel):
+    """Your own function of two sets of samples.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(X, Z)`` returns the (n, p) matrix between the rows of X and those of Z.
+    label : str, optional
+        What tables call it; the function's own name if None.
+    psd : bool, optional
+        Say True if every matrix it gives is positive semidefinite; None leaves that to be checked.
+    on : see `Kernel`
+        The columns that the function receives.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import kernels as K
+    >>> K.Callable(lambda X, Z: np.minimum(X, Z.T), "minimum", psd=True)(np.array([[1.0], [2.0]]))
+    array([[1., 1.],
+           [1., 2.]])
+    """
+
+    function: Any
+    label: str | None = None
+    psd: bool | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not callable(self.function):
+            raise TypeError(f"function of Callable must be a function of X and Z; got {self.function!r}.")
+
+    def prepare(self, X: Any, Z: Any = None) -> np.ndarray:
+        Z = X if Z is None else Z
+        K = np.array(self.function(X, Z))
+        if K.shape != (X.shape[0], Z.shape[0]):
+            raise ValueError(
+                f"{self.name} must return one entry per row of X and row of Z, {(X.shape[0], Z.shape[0])}; "
+                f"it returned the shape {K.shape}."
+            )
+        return K.astype(X.dtype, copy=False)
+
+    def finish(self, S: np.ndarray) -> np.ndarray:
+        return S
+
+    def _head(self, asked: Kernel) -> str:
+        return self.label or str(getattr(self.function, "__name__", type(self.function).__name__))

@@ -1,0 +1,64 @@
+"""What a loss is: its value, its concave dual, the feasible duals and the best bias."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+
+@dataclass(frozen=True)
+class BoxQuadratic:
+    """A dual ``sum_i linear_i beta_i - ridge_i beta_i^2 / 2`` on the box ``lower <= beta <= upper``."""
+
+    linear: np.ndarray  # (n,)
+    ridge: np.ndarray  # (n,)
+    lower: np.ndarray  # (n,)
+    upper: np.ndarray  # (n,)
+
+    def take(self, index: np.ndarray) -> BoxQuadratic:
+        """Return the part of the samples ``index``."""
+        return BoxQuadratic(self.linear[index], self.ridge[index], self.lower[index], self.upper[index])
+
+
+class Loss(BaseEstimator):
+    """What an error costs.
+
+    ``value`` is L, ``dual`` is ``D(beta) = min_f L(f) + beta f``, so that ``L(f) - D(beta) + beta f >= 0`` always.
+    All take targets ``y`` and costs ``C`` of shape (n,).
+    """
+
+    def value(self, f: np.ndarray, y: np.ndarray, C: np.ndarray) -> np.ndarray:
+        """Loss of each sample at decision values ``f``."""
+        raise NotImplementedError
+
+    def slope(self, f: np.ndarray, y: np.ndarray, C: np.ndarray) -> np.ndarray:
+        """A subgradient of each sample's loss."""
+        raise NotImplementedError
+
+    def dual(self, beta: np.ndarray, y: np.ndarray, C: np.ndarray) -> np.ndarray:
+        """Dual value of each sample; only meaningful for feasible ``beta``."""
+        raise NotImplementedError
+
+    def project(self, beta: np.ndarray, y: np.ndarray, C: np.ndarray) -> np.ndarray:
+        """Return a feasible point near ``beta``: inside the box, summing to zero."""
+        raise NotImplementedError
+
+    def stretch(self, beta: np.ndarray, y: np.ndarray, C: np.ndarray, h: float) -> float:
+        """Return the scale ``s`` of ``beta`` with the best dual value when ``h(s^2 q) = s^2 h(q)``."""
+        return 1.0
+
+    def best_bias(self, f: np.ndarray, y: np.ndarray, C: np.ndarray) -> float:
+        """Return the bias of least total loss, by bisection on its slope."""
+        reach = float(np.max(np.abs(f)) + np.max(np.abs(y)) + 1.0)
+        low, high = -reach, reach
+        for _ in range(200):
+            middle = 0.5 * (low + high)
+            if middle in (low, high):
+                break
+            if float(np.sum(self.slope(f + middle, y, C))) > 0:
+                high = middle
+            else:
+                low = middle
+        return 0.5 * (low + high)

@@ -1,0 +1,333 @@
+"""Pictures of a fitted model: which kernels matter, how the gap closed, how the weights move with C.
+
+Needs matplotlib (``pip install kernelweave[plot]``), which is loaded only when a picture is drawn.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = ["canvas", "convergence", "path", "weights"]
+
+INK = "#30343b"
+BAR = "#2f6f9f"
+FAINT = "#c9ced6"
+LINES = ("#2f6f9f", "#d1603d", "#3a8f5c", "#8a5aa8", "#c2932b", "#4aa3a2", "#b54a77", "#6b6f76")
+
+
+def canvas(width: float = 7.0, height: float = 4.5) -> Any:
+    """Make axes on a figure that is drawn to a file and never shown on a screen.
+
+    Parameters
+    ----------
+    width, height : float
+        The size of the figure in inches.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Save the picture with ``axes.figure.savefig(file)``.
+
+    Examples
+    --------
+    >>> from kernelweave import plot
+    >>> axes = plot.canvas(6, 4)
+    >>> float(axes.figure.get_figwidth())
+    6.0
+    """
+    return _matplotlib("figure").Figure(figsize=(width, height), layout="constrained").subplots()
+
+
+def weights(clf: Any, top: int = 20, ax: Any = None, names: Sequence[str] | None = None) -> Any:
+    """Draw the weights of the kernels, heaviest first.
+
+    One binary problem gives horizontal bars; several give a heat map with a row for each problem.
+
+    Parameters
+    ----------
+    clf : fitted estimator, or a Pipeline or search that ends in one
+        The model to look at.
+    top : int, default=20
+        How many kernels to show at most; kernels without weight are left out.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure when absent.
+    names : sequence of str, optional
+        Names to use instead of ``kernel_names_``.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> import kernelweave as kw
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> clf = kw.MKLClassifier().fit(X[:100], y[:100])
+    >>> axes = kw.plot.weights(clf, ax=kw.plot.canvas())
+    >>> axes.get_xlabel()
+    'weight'
+    """
+    model = _model(clf, "weights_")
+    values = np.atleast_2d(model.weights_)  # (n_problems, m)
+    names = list(model.kernel_names_ if names is None else names)
+    if len(names) != values.shape[1]:
+        raise ValueError(f"names has {len(names)} entries for {values.shape[1]} kernels; give one each.")
+    if top < 1:
+        raise ValueError(f"top must be at least 1, got {top}.")
+    mean = values.mean(axis=0)
+    order = np.argsort(-mean, kind="stable")[:top]
+    shown = order[mean[order] > 0]
+    labels = [_short(names[k]) for k in shown]
+    if len(values) > 1:
+        axes = _heat_map(values[:, shown], labels, _problem_names(model, len(values)), ax)
+    else:
+        axes = _bars(values[0, shown], labels, ax)
+    used = np.count_nonzero(mean)
+    heaviest = f", the {len(shown)} heaviest shown" if len(shown) < used else ""
+    axes.set_title(f"{used} of {len(names)} kernels in use{heaviest}", loc="left", color=INK, fontsize=11)
+    return axes
+
+
+def convergence(clf: Any, ax: Any = None) -> Any:
+    """Draw the certified relative gap by seconds.
+
+    For a single problem also how far each bound was from the best of the other one.
+
+    Parameters
+    ----------
+    clf : fitted estimator, or a Pipeline or search that ends in one
+        The model to look at.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure when absent.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> import kernelweave as kw
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> clf = kw.MKLClassifier().fit(X[:100], y[:100])
+    >>> axes = kw.plot.convergence(clf, ax=kw.plot.canvas())
+    >>> axes.get_yscale()
+    'log'
+    """
+    model = _model(clf, "history_")
+    histories = model.history_ if isinstance(model.history_, list | tuple) else [model.history_]
+    axes = _axes(ax, 6.4, 4.0)
+    if len(histories) == 1:
+        _bounds(axes, histories[0])
+    else:
+        for name, history, colour in zip(
+            _problem_names(model, len(histories)), histories, itertools.cycle(LINES), strict=False
+        ):
+            _curve(axes, history.seconds, history.gap, color=colour, label=name, linewidth=1.4)
+    tol = getattr(model, "tol", None)
+    if tol:
+        axes.axhline(tol, color=INK, linewidth=0.9, linestyle=(0, (4, 3)), label=f"tol = {tol:g}", zorder=1)
+    axes.set_yscale("log")
+    axes.set_xlabel("seconds")
+    axes.set_ylabel("relative gap")
+    _dress(axes, grid="both")
+    if len(axes.get_legend_handles_labels()[0]) <= 12:
+        axes.legend(frameon=False, fontsize=9, labelcolor=INK)
+    return axes
+
+
+def path(path: Any, ax: Any = None) -> Any:
+    """Draw the weights of the kernels along a path of C, with the largest ones named at the right.
+
+    Parameters
+    ----------
+    path : Path
+        What `kernelweave.path` returned.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure when absent.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> import kernelweave as kw
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> along = kw.path(kw.MKLClassifier(), X[:100], y[:100], C=[0.1, 1, 10])
+    >>> axes = kw.plot.path(along, ax=kw.plot.canvas())
+    >>> axes.get_xscale()
+    'log'
+    """
+    C = np.asarray(path.C, dtype=float)
+    values = np.asarray(path.weights, dtype=float)
+    several = values.ndim == 3  # (len, n_problems, m)
+    values = values.mean(axis=1) if several else values
+    order = np.argsort(C)
+    C, values = C[order], values[order]
+    axes = _axes(ax, 7.6, 4.4)
+    largest = [k for k in np.argsort(-values.max(axis=0), kind="stable")[: len(LINES)] if values[:, k].any()]
+    axes.plot(C, np.delete(values, largest, axis=1), color=FAINT, linewidth=0.9, zorder=1)
+    marker = "o" if len(C) <= 25 else ""
+    for k, colour in zip(largest, LINES, strict=False):
+        axes.plot(
+            C, values[:, k], color=colour, linewidth=1.8, marker=marker, markersize=3, zorder=2, clip_on=False
+        )
+    axes.set_xscale("log")
+    axes.margins(x=0)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("C")
+    axes.set_ylabel("mean weight over problems" if several else "weight")
+    _dress(axes, grid="both")
+    _name_ends(axes, values[-1, largest], [_short(path.kernel_names[k], 34) for k in largest])
+    return axes
+
+
+def _matplotlib(part: str) -> Any:
+    """Load a part of matplotlib, or say how to get it."""
+    try:
+        return importlib.import_module(f"matplotlib.{part}")
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "kernelweave.plot needs matplotlib; install it with: pip install kernelweave[plot]",
+            name=error.name,
+        ) from error
+
+
+def _axes(ax: Any, width: float, height: float) -> Any:
+    """Return the given axes, or those of a new figure."""
+    if ax is not None:
+        return ax
+    return _matplotlib("pyplot").subplots(figsize=(width, height), layout="constrained")[1]
+
+
+def _model(fitted: Any, attribute: str) -> Any:
+    """Look through searches and pipelines to the fitted estimator inside."""
+    while not hasattr(fitted, attribute):
+        if hasattr(fitted, "best_estimator_"):
+            fitted = fitted.best_estimator_
+        elif hasattr(fitted, "named_steps"):
+            fitted = fitted[-1]
+        else:
+            raise ValueError(f"{type(fitted).__name__} has no {attribute}; fit it first, then draw it.")
+    return fitted
+
+
+def _problem_names(model: Any, count: int) -> list[str]:
+    """Name the binary problems of a multiclass model after its classes."""
+    classes = [str(label) for label in getattr(model, "classes_", [])]
+    if len(classes) == count:
+        return classes
+    pairs = [f"{a} / {b}" for i, a in enumerate(classes) for b in classes[i + 1 :]]
+    return pairs if len(pairs) == count else [f"problem {j + 1}" for j in range(count)]
+
+
+def _bars(values: np.ndarray, labels: list[str], ax: Any) -> Any:
+    """Draw one bar for each kernel with its number at the end."""
+    axes = _axes(ax, 7.0, 1.1 + 0.27 * max(len(labels), 2))
+    rows = np.arange(len(labels))
+    axes.barh(rows, values, height=0.68, color=BAR)
+    axes.set_yticks(rows, labels)
+    axes.set_ylim(max(len(labels), 1) - 0.4, -0.6)
+    for row, value in zip(rows, values, strict=True):
+        axes.annotate(
+            f"{value:.3g}",
+            (value, row),
+            (4, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8,
+            color=INK,
+        )
+    axes.set_xlim(0, 1.12 * values.max(initial=1e-12))
+    axes.set_xlabel("weight")
+    _dress(axes, grid="x")
+    axes.spines["left"].set_visible(False)
+    return axes
+
+
+def _heat_map(values: np.ndarray, labels: list[str], problems: list[str], ax: Any) -> Any:
+    """Draw problems by kernels, darker for more weight, white for none."""
+    size = (2.2 + 0.42 * max(len(labels), 4), 2.6 + 0.3 * len(problems))
+    axes = _axes(ax, *size)
+    image = axes.imshow(np.ma.masked_equal(values, 0), cmap="Blues", vmin=0, aspect="auto")
+    axes.set_xticks(np.arange(len(labels)), labels, rotation=40, ha="right", rotation_mode="anchor")
+    axes.set_yticks(np.arange(len(problems)), problems)
+    axes.set_xticks(np.arange(-0.5, len(labels)), minor=True)
+    axes.set_yticks(np.arange(-0.5, len(problems)), minor=True)
+    axes.grid(which="minor", color="white", linewidth=1.5)
+    axes.set_ylabel("problem", color=INK)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    axes.tick_params(which="both", length=0, colors=INK, labelsize=9)
+    bar = axes.figure.colorbar(image, ax=axes, fraction=0.04, pad=0.02)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(length=0, colors=INK, labelsize=8)
+    bar.set_label("weight", color=INK, fontsize=9)
+    return axes
+
+
+def _bounds(axes: Any, history: Any) -> None:
+    """Draw the gap of one problem, and the part of it that each bound accounts for."""
+    lower, upper = np.asarray(history.lower, dtype=float), np.asarray(history.upper, dtype=float)
+    low, high = np.max(lower), np.min(upper)
+    scale = max(abs(low), abs(high), np.finfo(float).tiny)
+    above, below = (upper - low) / scale, (high - lower) / scale
+    _curve(axes, history.seconds, history.gap, color=BAR, label="relative gap", linewidth=2)
+    _curve(axes, history.seconds, above, color=LINES[1], label="upper bound above the best lower")
+    _curve(axes, history.seconds, below, color=LINES[2], label="lower bound below the best upper")
+
+
+def _curve(axes: Any, seconds: Any, values: Any, **style: Any) -> None:
+    """Draw what can stand on a logarithmic axis."""
+    seconds, values = np.asarray(seconds, dtype=float), np.asarray(values, dtype=float)
+    fits = np.isfinite(values) & (values > 0)
+    marker = "o" if fits.sum() <= 40 else ""
+    axes.plot(seconds[fits], values[fits], **{"linewidth": 1.1, "marker": marker, "markersize": 2.5, **style})
+
+
+def _dress(axes: Any, grid: str) -> None:
+    """Light grid behind, no box, quiet ticks."""
+    axes.set_axisbelow(True)
+    axes.grid(axis=grid, color="#e6e8ec", linewidth=0.8)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color(FAINT)
+    axes.tick_params(which="both", length=0, colors=INK, labelsize=9)
+    axes.xaxis.label.set_color(INK)
+    axes.yaxis.label.set_color(INK)
+
+
+def _name_ends(axes: Any, ends: np.ndarray, labels: list[str]) -> None:
+    """Write each label beside the end of its line, moved apart where they would overlap."""
+    heights = _apart(ends, 0.052 * axes.get_ylim()[1])
+    frame = ("axes fraction", "data")
+    line = {"arrowstyle": "-", "linewidth": 0.6, "shrinkA": 1, "shrinkB": 0, "relpos": (0, 0.5)}
+    for end, height, label, colour in zip(ends, heights, labels, LINES, strict=False):
+        text = axes.annotate(label, (1, end), (1.03, height), frame, frame, line | {"color": colour}, False)
+        text.set(color=colour, fontsize=8.5, va="center")
+
+
+def _apart(heights: np.ndarray, room: float) -> np.ndarray:
+    """Raise heights, lowest first, until each has room above the one below."""
+    heights, floor = np.array(heights, dtype=float), -np.inf
+    for j in np.argsort(heights, kind="stable"):
+        heights[j] = max(heights[j], floor)
+        floor = heights[j] + room
+    return heights
+
+
+def _short(name: str, most: int = 42) -> str:
+    """Cut a long name in the middle, where it says least."""
+    if len(name) <= most:
+        return name
+    head = (most - 1) * 3 // 5
+    return f"{name[:head]}\u2026{name[head + 1 - most :]}"

@@ -1,0 +1,164 @@
+"""The records that travel between rooms: a problem, a point, a certificate, a history, a solution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+
+from .grams.base import GramStack
+from .losses.base import Loss
+from .penalties.base import MixingPenalty
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One multiple-kernel problem: minimise ``Omega(||f_1||, .., ||f_m||) + sum_i L_i(f(x_i) + b)``.
+
+    Parameters
+    ----------
+    gram : GramStack
+        The kernels on the training samples, however they are stored.
+    loss : Loss
+        What an error costs.
+    penalty : MixingPenalty
+        How kernels are mixed.
+    y : ndarray of shape (n,)
+        Targets as the loss reads them, -1 and +1 for a margin loss.
+    C : float or ndarray of shape (n,)
+        Cost of an error, one per sample.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import DenseGram, Problem, losses, penalties, solve
+    >>> x = np.array([-2.0, -1.0, 1.0, 2.0])
+    >>> stack = np.stack([np.outer(x, x), np.exp(-((x[:, None] - x) ** 2))], axis=2)
+    >>> problem = Problem(DenseGram(stack), losses.Hinge(), penalties.L1(), np.sign(x), C=1.0)
+    >>> solve(problem).gap <= 1e-3
+    True
+    """
+
+    gram: GramStack
+    loss: Loss
+    penalty: MixingPenalty
+    y: np.ndarray
+    C: np.ndarray
+
+    def __post_init__(self) -> None:
+        n, m = self.gram.shape
+        cost = np.ascontiguousarray(np.broadcast_to(np.asarray(self.C, dtype=float), (n,)))
+        object.__setattr__(self, "y", np.ascontiguousarray(self.y, dtype=float))
+        object.__setattr__(self, "C", cost)
+        if self.y.shape != (n,):
+            raise ValueError(f"y has shape {self.y.shape} but the kernels hold {n} samples: give one target each.")
+        if not np.all(cost > 0) or not np.all(np.isfinite(cost)):
+            raise ValueError("C must be a positive finite number (or one per sample): use C=1.0 to begin with.")
+        self.penalty.check(m)
+
+
+@dataclass(frozen=True)
+class Point:
+    """What a solver offers for judgement: duals, kernel weights and, for monitoring, its running products."""
+
+    beta: np.ndarray  # (n,)
+    weights: np.ndarray  # (m,)
+    q: np.ndarray | None = None  # (m,)  beta' K_k beta
+    f: np.ndarray | None = None  # (n,)  K_w beta
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Proof of an answer: the optimum lies between ``lower`` and ``upper``.
+
+    Attributes
+    ----------
+    lower, upper : float
+        Value of a feasible dual point and of a primal point.
+    scale, intercept : float
+        The primal point is ``scale * K_w beta + intercept``.
+    """
+
+    lower: float
+    upper: float
+    scale: float = 1.0
+    intercept: float = 0.0
+
+    @property
+    def gap(self) -> float:
+        """Relative duality gap ``(upper - lower) / |upper|``."""
+        width = max(self.upper - self.lower, 0.0)
+        return width / abs(self.upper) if self.upper else width
+
+    def __str__(self) -> str:
+        return f"{self.lower:.8g} <= optimum <= {self.upper:.8g}  (relative gap {self.gap:.2e})"
+
+
+class Status(Enum):
+    """How a fit ended, as sentences for people."""
+
+    CONVERGED = "The duality gap is within tol."
+    MAX_ITER = "max_iter was reached before the duality gap met tol: raise max_iter or tol."
+    STALLED = "The solver could not improve further in floating point: raise tol, or scale the kernels."
+    INTERRUPTED = "The fit was interrupted: this is the best certified point so far."
+
+
+@dataclass
+class History:
+    """Bounds along a fit, one row each time the judge was asked."""
+
+    iteration: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    lower: list[float] = field(default_factory=list)
+    upper: list[float] = field(default_factory=list)
+    kernels: list[int] = field(default_factory=list)
+
+    def add(self, iteration: int, seconds: float, certificate: Certificate, weights: np.ndarray) -> None:
+        """Record one row."""
+        self.iteration.append(iteration)
+        self.seconds.append(seconds)
+        self.lower.append(certificate.lower)
+        self.upper.append(certificate.upper)
+        self.kernels.append(int(np.count_nonzero(weights)))
+
+    @property
+    def gap(self) -> list[float]:
+        """Relative gap of each row."""
+        return [Certificate(low, up).gap for low, up in zip(self.lower, self.upper, strict=True)]
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A certified answer.
+
+    Attributes
+    ----------
+    beta : ndarray of shape (n,)
+        The feasible dual point that gives the lower bound.
+    coef : ndarray of shape (n,)
+        Coefficients of the primal point that gives the upper bound: ``f = K_w coef + intercept``.
+    weights : ndarray of shape (m,)
+        Kernel weights of that primal point.
+    """
+
+    beta: np.ndarray
+    coef: np.ndarray
+    weights: np.ndarray
+    intercept: float
+    certificate: Certificate
+    status: Status
+    history: History
+    n_iter: int
+    seconds: float
+    solver: str
+
+    @property
+    def gap(self) -> float:
+        """Relative duality gap."""
+        return self.certificate.gap
+
+    @property
+    def converged(self) -> bool:
+        """Whether the gap met the tolerance asked for."""
+        return self.status is Status.CONVERGED

@@ -1,0 +1,189 @@
+"""Text for people: the short table of a fitted model, made from plain records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+__all__ = ["kernels_by_weight", "summary", "table"]
+
+
+def table(rows: Sequence[Sequence[str]], header: Sequence[str], left: int = 1) -> str:
+    """Align rows of text in columns.
+
+    Parameters
+    ----------
+    rows : sequence of sequences of str
+        The cells, one sequence for each line.
+    header : sequence of str
+        The titles of the columns.
+    left : int, default=1
+        How many of the first columns are aligned to the left; the others are aligned to the right.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from kernelweave.report import table
+    >>> print(table([["linear", "0.75"], ["rbf", "0.25"]], ["kernel", "weight"]))
+    kernel  weight
+    linear    0.75
+    rbf       0.25
+    """
+    widths = [max(len(row[j]) for row in [header, *rows]) for j in range(len(header))]
+    lines = []
+    for row in [header, *rows]:
+        cells = [
+            cell.ljust(width) if j < left else cell.rjust(width)
+            for j, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def summary(
+    *,
+    title: str,
+    names: Sequence[str],  # (m,)
+    weights: np.ndarray,  # (m,) or (n_problems, m)
+    gap: float,
+    tol: float,
+    n_samples: int,
+    n_support: int,
+    n_iter: int,
+    seconds: float,
+    solver: str,
+    storage: str,
+    status: str,
+    problems: Sequence[str] | None = None,  # (n_problems,)
+    top: int = 10,
+) -> str:
+    """Write the short table of a fitted model.
+
+    Parameters
+    ----------
+    title : str
+        The first words, for example ``"MKLClassifier, l1 penalty, C=1"``.
+    names : sequence of str
+        The name of each kernel.
+    weights : array of shape (m,) or (n_problems, m)
+        The weight of each kernel, for each binary problem when there are several.
+    gap, tol : float
+        The certified relative gap and the one that was asked for.
+    n_samples, n_support : int
+        Training samples, and those with a coefficient other than zero.
+    n_iter : int
+        Iterations, over all problems.
+    seconds : float
+        Time of the whole fit.
+    solver, storage : str
+        The solver's name, and how the kernels were stored, as phrases.
+    status : str
+        How the fit ended, as a sentence.
+    problems : sequence of str, optional
+        The name of each binary problem; needed only when there are several.
+    top : int, default=10
+        How many kernels to list.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave.report import summary
+    >>> print(summary(title="MKLClassifier", names=["linear", "rbf"], weights=np.array([0.0, 1.0]),
+    ...               gap=4e-4, tol=1e-3, n_samples=100, n_support=21, n_iter=7, seconds=0.12,
+    ...               solver="proximal", storage="dense", status="The duality gap is within tol."))
+    MKLClassifier: 100 samples, 1 of 2 kernels in use
+    <BLANKLINE>
+    kernel  weight    share
+    rbf          1  100.0 %  ####################
+    <BLANKLINE>
+    relative gap     4.0e-04 (tol 1.0e-03)
+    status           The duality gap is within tol.
+    support vectors  21 of 100
+    solver           proximal, 7 iterations, 0.12 s
+    kernels stored   dense
+    """
+    weights = np.atleast_2d(np.asarray(weights, dtype=float))
+    used = int(np.count_nonzero(weights.any(axis=0)))
+    head = f"{title}: {n_samples} samples, {used} of {len(names)} kernels in use"
+    facts = [
+        ("relative gap", f"{gap:.1e} (tol {tol:.1e})"),
+        ("status", status),
+        ("support vectors", f"{n_support} of {n_samples}"),
+        ("solver", f"{solver}, {n_iter} iteration{'s' * (n_iter != 1)}, {_duration(seconds)}"),
+        ("kernels stored", storage),
+    ]
+    if len(weights) > 1:
+        facts.insert(0, ("problems", f"{len(weights)}, weights are means over them"))
+    feet = "\n".join(f"{label:<15}  {fact}" for label, fact in facts)
+    return f"{head}\n\n{kernels_by_weight(names, weights, problems, top)}\n\n{feet}"
+
+
+def kernels_by_weight(
+    names: Sequence[str],  # (m,)
+    weights: np.ndarray,  # (m,) or (n_problems, m)
+    problems: Sequence[str] | None = None,
+    top: int = 10,
+) -> str:
+    """List the kernels with weight, heaviest first.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The name of each kernel.
+    weights : array of shape (m,) or (n_problems, m)
+        The weight of each kernel; several problems are averaged.
+    problems : sequence of str, optional
+        The name of each problem, when there are several.
+    top : int, default=10
+        How many kernels to list.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from kernelweave.report import kernels_by_weight
+    >>> print(kernels_by_weight(["linear", "cosine", "rbf"], [0.0, 0.25, 0.75]))
+    kernel  weight   share
+    rbf       0.75  75.0 %  ####################
+    cosine    0.25  25.0 %  #######
+    """
+    weights = np.atleast_2d(np.asarray(weights, dtype=float))
+    mean = weights.mean(axis=0)
+    order = [k for k in np.argsort(-mean, kind="stable") if mean[k] > 0]
+    if not order:
+        return "no kernel has any weight: the decision function is constant"
+    shares = mean / mean.sum()
+    header = ["kernel", "weight", "share"]
+    rows = [[names[k], f"{mean[k]:.3g}", f"{100 * shares[k]:.1f} %"] for k in order[:top]]
+    if len(weights) > 1:
+        header += ["used by", "most in"]
+        labels = problems if problems is not None else [str(j) for j in range(len(weights))]
+        for row, k in zip(rows, order, strict=False):
+            row += [str(np.count_nonzero(weights[:, k])), str(labels[int(weights[:, k].argmax())])]
+    lines = table(rows, header).split("\n")
+    width = max(map(len, lines))
+    bars = [""] + ["#" * max(1, round(20 * shares[k] / shares[order[0]])) for k in order[:top]]
+    lines = [f"{line:<{width}}  {bar}".rstrip() for line, bar in zip(lines, bars, strict=True)]
+    rest = len(order) - top
+    if rest > 0:
+        lines.append(f"and {rest} more with weight, {100 * shares[order[top:]].sum():.1f} % together")
+    return "\n".join(lines)
+
+
+def _duration(seconds: float) -> str:
+    """Write a time as a person would say it."""
+    if seconds < 1:
+        return f"{seconds:.2g} s"
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min"

@@ -1,0 +1,24 @@
+"""Solvers: one algorithm each, one loop for all."""
+
+from __future__ import annotations
+
+from ..problem import Problem
+from .base import Solver, solve
+from .proximal import Proximal
+from .smo import SMO
+from .sqp import SQP
+
+__all__ = ["SMO", "SQP", "Proximal", "Solver", "make_solver", "solve"]
+
+_NAMES: dict[str, type[Solver]] = {solver.name: solver for solver in (SQP, SMO, Proximal)}
+
+
+def make_solver(spec: str | Solver, problem: Problem) -> Solver:
+    """Return the solver that ``spec`` names; "auto" chooses by the problem."""
+    if isinstance(spec, Solver):
+        return spec
+    if spec == "auto":
+        return SQP()
+    if spec not in _NAMES:
+        raise ValueError(f"solver {spec!r} is not known: choose one of {', '.join(['auto', *sorted(_NAMES)])}.")
+    return _NAMES[spec]()

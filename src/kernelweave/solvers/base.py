@@ -1,0 +1,229 @@
+"""What a solver is, and the only loop."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from ..certify import certify
+from ..problem import Certificate, History, Point, Problem, Solution, Status
+
+Callback = Callable[[int, Certificate, Point], Any]
+
+
+class Solver(BaseEstimator):
+    """One algorithm: how the duals move. The loop, the gap and the stopping rule are not its business.
+
+    A solver's state is a record made by :meth:`init`; the solver itself holds only its knobs.
+    """
+
+    #: name under which strings and messages know it
+    name = ""
+    #: capabilities it asks of the Gram stack
+    needs: tuple[str, ...] = ()
+
+    def refuse(self, problem: Problem) -> str | None:
+        """Return why this solver cannot take ``problem``, as the end of a sentence, or None."""
+        return None
+
+    @abstractmethod
+    def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> Any:
+        """Return the state to begin with, from feasible duals ``start`` if given; ``tol`` is the gap asked for."""
+
+    @abstractmethod
+    def step(self, problem: Problem, state: Any) -> bool:
+        """Advance ``state``; True when the point reached is worth judging."""
+
+    @abstractmethod
+    def read(self, problem: Problem, state: Any) -> Point:
+        """Return the point reached."""
+
+    def heed(self, problem: Problem, state: Any, certificate: Certificate) -> bool:
+        """Prepare to do better than the last point's ``certificate``; False when nothing more can be done."""
+        return True
+
+    def refresh(self, problem: Problem, state: Any) -> None:
+        """Recompute running products from the kernels, after they were found to have drifted."""
+
+    def finish(self, problem: Problem, point: Point) -> Point:
+        """Improve the form of the final point, for instance its sparsity; the loop keeps it if it certifies."""
+        return point
+
+
+def check_pair(problem: Problem, solver: Solver) -> None:
+    """Refuse, in one sentence, a solver that cannot take this problem."""
+    missing = [need for need in solver.needs if not hasattr(problem.gram, need)]
+    if missing:
+        stack = type(problem.gram).__name__
+        raise ValueError(f"solver {solver.name!r} needs {' and '.join(missing)} of the kernels, which {stack} lacks.")
+    why = solver.refuse(problem)
+    if why:
+        raise ValueError(f"solver {solver.name!r} {why}")
+
+
+class _Bests:
+    """The points with the best lower and the best upper bound seen, kept apart."""
+
+    def __init__(self) -> None:
+        self.lower, self.upper = -np.inf, np.inf
+        self.dual: Point | None = None
+        self.primal: Point | None = None
+        self.model = Certificate(-np.inf, np.inf)
+
+    def take(self, point: Point, certificate: Certificate) -> None:
+        if self.dual is None or certificate.lower > self.lower:
+            self.lower, self.dual = certificate.lower, point
+        if self.primal is None or certificate.upper < self.upper:
+            self.upper, self.primal, self.model = certificate.upper, point, certificate
+
+    @property
+    def certificate(self) -> Certificate:
+        return Certificate(self.lower, self.upper, self.model.scale, self.model.intercept)
+
+    def verified(self, problem: Problem) -> _Bests:
+        """Return the same points certified afresh from the kernels."""
+        again = _Bests()
+        for point in [self.primal] if self.primal is self.dual else [self.primal, self.dual]:
+            if point is not None:
+                again.take(point, certify(problem, point))
+        return again
+
+
+class _Run:
+    """One solve in progress: asks the judge, keeps the bests, drives history, callbacks and the bar."""
+
+    def __init__(self, problem: Problem, solver: Solver, callbacks: Sequence[Callback], bar: Any):
+        self.problem, self.solver, self.callbacks, self.bar = problem, solver, callbacks, bar
+        self.bests, self.history = _Bests(), History()
+        self.began, self.iteration = time.perf_counter(), 0
+
+    def go(self, start: np.ndarray | None, tol: float, max_iter: int) -> Status:
+        state = self.solver.init(self.problem, start, tol)
+        while self.iteration < max_iter:
+            self.iteration += 1
+            ready = self.solver.step(self.problem, state)
+            if not ready and self.iteration < max_iter:
+                continue
+            certificate, stop = self.judge(self.solver.read(self.problem, state))
+            if self.bests.certificate.gap <= tol and self.confirm(state, tol):
+                return Status.CONVERGED
+            if stop:
+                return Status.INTERRUPTED
+            if not self.solver.heed(self.problem, state, certificate):
+                return Status.STALLED
+        return Status.MAX_ITER
+
+    def judge(self, point: Point) -> tuple[Certificate, bool]:
+        """Judge a point by its running products; the certificate, and whether a callback asks to stop."""
+        certificate = certify(self.problem, point, trust=True)
+        self.bests.take(point, certificate)
+        now = self.bests.certificate
+        self.history.add(self.iteration, time.perf_counter() - self.began, now, point.weights)
+        if self.bar is not None:
+            self.bar.update(self.iteration - self.bar.n)
+            self.bar.set_postfix_str(f"gap {now.gap:.1e}")
+        return certificate, any([call(self.iteration, now, point) is True for call in self.callbacks])
+
+    def confirm(self, state: Any, tol: float) -> bool:
+        """Whether the gap holds when computed from the kernels; if not, the running products had drifted."""
+        self.bests = self.bests.verified(self.problem)
+        if self.bests.certificate.gap <= tol:
+            return True
+        self.solver.refresh(self.problem, state)
+        return False
+
+    def solution(self, status: Status, tol: float) -> Solution:
+        bests = self.bests if status is Status.CONVERGED else self.bests.verified(self.problem)
+        bests = self._finished(bests, tol)
+        if bests.certificate.gap <= tol:
+            status = Status.CONVERGED
+        loss, y, C = self.problem.loss, self.problem.y, self.problem.C
+        beta = loss.project(bests.dual.beta, y, C)
+        model = bests.model
+        coef = model.scale * loss.project(bests.primal.beta, y, C)
+        return Solution(
+            beta, coef, bests.primal.weights, model.intercept, bests.certificate, status, self.history,
+            self.iteration, time.perf_counter() - self.began, self.solver.name,
+        )  # fmt: skip
+
+    def _finished(self, bests: _Bests, tol: float) -> _Bests:
+        """Return the bests with the primal point as the solver would rather have it, if that still certifies."""
+        point = self.solver.finish(self.problem, bests.primal)
+        if point is bests.primal:
+            return bests
+        certificate = certify(self.problem, point)
+        if Certificate(bests.lower, certificate.upper).gap <= max(tol, bests.certificate.gap):
+            bests.upper, bests.primal, bests.model = certificate.upper, point, certificate
+            bests.lower = max(bests.lower, certificate.lower)
+        return bests
+
+
+def solve(
+    problem: Problem,
+    solver: str | Solver = "auto",
+    *,
+    tol: float = 1e-3,
+    max_iter: int = 100_000,
+    start: np.ndarray | None = None,
+    callbacks: Sequence[Callback] = (),
+    progress: bool = False,
+) -> Solution:
+    """Solve ``problem`` until its relative duality gap is at most ``tol``.
+
+    Parameters
+    ----------
+    problem : Problem
+        What to solve.
+    solver : str or Solver, default="auto"
+        An algorithm or its name.
+    tol : float, default=1e-3
+        Relative duality gap asked for.
+    max_iter : int, default=100000
+        Most steps of the solver; what a step is depends on the solver.
+    start : ndarray of shape (n,), optional
+        Duals to begin with, made feasible first.
+    callbacks : sequence of callables
+        Each is called with ``(iteration, certificate, point)`` whenever the judge is asked; one that returns
+        True ends the fit.
+    progress : bool, default=False
+        Show a bar with the current gap.
+
+    Returns
+    -------
+    Solution
+        Whose certificate was computed afresh from the kernels.
+    """
+    from . import make_solver
+
+    chosen = make_solver(solver, problem)
+    check_pair(problem, chosen)
+    if start is not None:
+        start = problem.loss.project(np.asarray(start, dtype=float), problem.y, problem.C)
+    run = _Run(problem, chosen, callbacks, _bar(progress))
+    try:
+        status = run.go(start, tol, max_iter)
+    except KeyboardInterrupt:
+        if run.bests.primal is None:
+            raise
+        status = Status.INTERRUPTED
+    finally:
+        if run.bar is not None:
+            run.bar.close()
+    solution = run.solution(status, tol)
+    if solution.status is Status.INTERRUPTED:
+        warnings.warn(f"{Status.INTERRUPTED.value} {solution.certificate}", RuntimeWarning, stacklevel=2)
+    return solution
+
+
+def _bar(progress: bool) -> Any:
+    if not progress:
+        return None
+    from tqdm.auto import tqdm
+
+    return tqdm(desc="kernelweave", unit="step")

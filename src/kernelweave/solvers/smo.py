@@ -1,0 +1,218 @@
+"""Sequential minimal optimisation for every smooth penalty, one working set of samples at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..losses.base import BoxQuadratic
+from ..penalties.base import MixingPenalty
+from ..problem import Certificate, Point, Problem
+from .base import Solver
+
+CACHE = 8 * 2**20  # bytes of kernel entries a working set may hold: it should stay in the processor's cache
+FLOOR = 1e-13  # relative violation below which floating point has no more to give
+
+
+@dataclass
+class SMOState:
+    """Duals with their running products.
+
+    ``g[i, k] = (K_k beta)_i`` and ``q_k = beta' K_k beta``; ``eps`` is the violation being worked towards.
+    """
+
+    box: BoxQuadratic
+    penalty: MixingPenalty
+    beta: np.ndarray  # (n,)
+    g: np.ndarray  # (n, m)
+    q: np.ndarray  # (m,)
+    eps: float
+    order: np.ndarray  # (n,) a fixed shuffle, to break ties without favouring the first rows
+    violation: float = np.inf
+
+    @property
+    def weights(self) -> np.ndarray:
+        return self.penalty.weights(self.q)
+
+    def gradient(self) -> np.ndarray:
+        return self.g @ self.weights + self.box.ridge * self.beta - self.box.linear
+
+
+class SMO(Solver):
+    """Universal SMO: exact line searches on pairs of duals, for any smooth penalty.
+
+    Working sets of the most violating samples are solved inside the processor's cache by second-order pair steps;
+    then all running products move at once by the columns of the samples that changed, with an exact line search
+    along the whole move. Only the columns of samples that enter a working set are ever read.
+
+    Parameters
+    ----------
+    working_set : int or "auto", default="auto"
+        Samples in a working set.
+
+    Examples
+    --------
+    >>> import kernelweave as kw
+    >>> kw.MKLClassifier(penalty=kw.penalties.Lp(2), solver=kw.solvers.SMO(working_set=64)).solver.name
+    'smo'
+    """
+
+    name = "smo"
+    needs = ("block", "spread")
+
+    def __init__(self, working_set: int | str = "auto"):
+        self.working_set = working_set
+
+    def refuse(self, problem: Problem) -> str | None:
+        if not hasattr(problem.loss, "quadratic"):
+            return f"needs a loss with a quadratic dual, not {problem.loss}: use loss='hinge' or 'squared_hinge'."
+        if not problem.penalty.smooth:
+            return f"follows the gradient of the penalty, which {problem.penalty} lacks: use solver='proximal'."
+        return None
+
+    def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> SMOState:
+        return begin(problem, problem.penalty, start)
+
+    def step(self, problem: Problem, state: SMOState) -> bool:
+        return sweep(problem, state, self.working_set)
+
+    def read(self, problem: Problem, state: SMOState) -> Point:
+        return point_of(state, state.weights)
+
+    def heed(self, problem: Problem, state: SMOState, certificate: Certificate) -> bool:
+        return tighten(state)
+
+    def refresh(self, problem: Problem, state: SMOState) -> None:
+        recompute(problem, state)
+
+
+def begin(problem: Problem, penalty: MixingPenalty, start: np.ndarray | None) -> SMOState:
+    """Return the state at ``start`` (or at zero) for a penalty that may stand in for the problem's own."""
+    n, m = problem.gram.shape
+    box = problem.loss.quadratic(problem.y, problem.C)  # type: ignore[attr-defined]
+    order = np.random.default_rng(0).permutation(n)
+    state = SMOState(box, penalty, np.zeros(n), np.zeros((n, m)), np.zeros(m), 1e-2, order)
+    if start is not None and start.any():
+        state.beta = start.copy()
+        recompute(problem, state)
+    return state
+
+
+def recompute(problem: Problem, state: SMOState) -> None:
+    """Compute the running products from the kernels."""
+    support = np.flatnonzero(state.beta)
+    state.g = problem.gram.spread(state.beta[support], support)  # type: ignore[attr-defined]
+    state.q = np.maximum(state.beta @ state.g, 0.0)
+
+
+def point_of(state: SMOState, weights: np.ndarray) -> Point:
+    """Return the state as a point with the given kernel weights."""
+    return Point(state.beta.copy(), weights, state.q.copy(), state.g @ weights)
+
+
+def tighten(state: SMOState) -> bool:
+    """Ask for a smaller violation; False when floating point has no more to give."""
+    state.eps = 0.2 * min(state.eps, max(0.5 * state.violation, 1e-300))
+    scale = max(1.0, float(np.max(np.abs(state.g @ state.weights), initial=0.0)))
+    return state.eps > FLOOR * scale
+
+
+def sweep(problem: Problem, state: SMOState, working_set: int | str) -> bool:
+    """Solve one working set and move everything by it; True when the violation is below ``2 eps``."""
+    from ..compiled import smo as engine
+
+    gradient = state.gradient()
+    state.violation = violation_of(gradient, state.beta, state.box)
+    if state.violation <= 2.0 * state.eps:
+        return True
+    kernels = _awake_kernels(state)
+    index = _choose(state, gradient, _size(problem, kernels, working_set))
+    penalty = state.penalty if kernels.size == state.q.size else state.penalty.restrict(kernels, state.q.size)
+    rule, params = penalty.compiled(kernels.size)
+    block = problem.gram.block(index, kernels)  # type: ignore[attr-defined]
+    g = np.ascontiguousarray(state.g[np.ix_(index, kernels)].T)
+    q, beta = state.q[kernels], state.beta[index]
+    box = state.box
+    goal = max(state.eps, 0.05 * state.violation)
+    engine.smo(rule, params, block, g, q, beta, box.linear[index], box.ridge[index], box.lower[index],
+               box.upper[index], goal, 100 * index.size)  # fmt: skip
+    return not _move(problem, state, index, beta)
+
+
+def violation_of(gradient: np.ndarray, beta: np.ndarray, box: BoxQuadratic) -> float:
+    """Return by how much the best pair of duals violates optimality."""
+    up, down = beta < box.upper, beta > box.lower
+    if not up.any() or not down.any():
+        return 0.0
+    return float(gradient[down].max() - gradient[up].min())
+
+
+def _awake_kernels(state: SMOState) -> np.ndarray:
+    """Return the kernels worth carrying through a working set: all, unless the penalty silences some."""
+    m = state.q.size
+    if not state.penalty.sparse or m <= 4:
+        return np.arange(m)
+    near = state.penalty.weights(1.1 * state.q + 0.1 * state.q.max(initial=0.0)) > 0
+    near |= state.weights > 0
+    return np.flatnonzero(near) if near.any() else np.arange(m)
+
+
+def _size(problem: Problem, kernels: np.ndarray, working_set: int | str) -> int:
+    n = problem.gram.shape[0]
+    if working_set == "auto":
+        working_set = int(np.clip(np.sqrt(CACHE / (8 * kernels.size)), 48, 512))
+    return min(max(int(working_set), 2), n)
+
+
+def _choose(state: SMOState, gradient: np.ndarray, size: int) -> np.ndarray:
+    """Return the samples that violate optimality most, half of each kind, sorted."""
+    g, beta = gradient[state.order], state.beta[state.order]
+    lower, upper = state.box.lower[state.order], state.box.upper[state.order]
+    rising = np.argsort(np.where(beta < upper, g, np.inf), kind="stable")[: size // 2]
+    falling = np.argsort(np.where(beta > lower, -g, np.inf), kind="stable")
+    taken = np.zeros(g.size, dtype=bool)
+    taken[rising] = True
+    falling = falling[~taken[falling]][: size - rising.size]
+    return np.sort(state.order[np.concatenate([rising, falling])])
+
+
+def _move(problem: Problem, state: SMOState, index: np.ndarray, beta: np.ndarray) -> bool:
+    """Move to the working set's new duals, no further than the true objective falls; False if it cannot."""
+    delta = beta - state.beta[index]
+    moved = np.flatnonzero(delta)
+    if moved.size == 0:
+        return False
+    index, delta = index[moved], delta[moved]
+    spread = problem.gram.spread(delta, index)  # type: ignore[attr-defined]
+    along, bend = delta @ state.g[index], np.maximum(delta @ spread[index], 0.0)
+    t = exact_step(state.penalty, state.q, along, bend, state.box.take(index), state.beta[index], delta)
+    state.beta[index] = beta[moved] if t == 1.0 else state.beta[index] + t * delta
+    state.g += spread if t == 1.0 else t * spread
+    state.q = np.maximum(state.q + t * (2.0 * along + t * bend), 0.0)
+    return t > 0.0
+
+
+def exact_step(
+    penalty: MixingPenalty,
+    q: np.ndarray,  # (m,)
+    along: np.ndarray,  # (m,) half the slope of q along delta
+    bend: np.ndarray,  # (m,) its curvature
+    box: BoxQuadratic,
+    beta: np.ndarray,  # (b,)
+    delta: np.ndarray,  # (b,)
+) -> float:
+    """Return the step in [0, 1] along ``delta`` at which the objective stops falling."""
+    flat, ridged = float((box.ridge * beta - box.linear) @ delta), float(box.ridge @ delta**2)
+
+    def slope(t: float) -> float:
+        energies = np.maximum(q + t * (2.0 * along + t * bend), 0.0)
+        return float(penalty.weights(energies) @ (along + t * bend)) + flat + t * ridged
+
+    if slope(1.0) <= 0.0:
+        return 1.0
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if slope(middle) <= 0.0 else (low, middle)
+    return low

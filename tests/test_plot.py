@@ -1,0 +1,148 @@
+"""Pictures show what the fitted model holds."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import kernelweave as kw
+from kernelweave import kernels as K
+from kernelweave import plot, report
+
+BANK = K.rbf(gamma=[0.01, 0.1, 1.0, 10.0]) + K.polynomial(degree=[1, 2]) + K.linear(on="each")
+
+
+@pytest.fixture(scope="module")
+def data():
+    return load_iris(return_X_y=True)
+
+
+@pytest.fixture(scope="module")
+def binary(data):
+    X, y = data
+    return kw.MKLClassifier(BANK, penalty=kw.penalties.Lp(1.5)).fit(X[50:], y[50:])
+
+
+@pytest.fixture(scope="module")
+def multiclass(data):
+    return kw.MKLClassifier(BANK).fit(*data)
+
+
+@pytest.fixture
+def axes():
+    return plot.canvas()
+
+
+def drawn(axes):
+    """Render, so that what only fails at drawing time fails here."""
+    axes.figure.canvas.draw()
+    return axes
+
+
+def test_weights_are_bars_heaviest_first(binary, axes):
+    assert plot.weights(binary, ax=axes) is axes
+    widths = [bar.get_width() for bar in drawn(axes).patches]
+    expected = np.sort(binary.weights_[binary.weights_ > 0])[::-1]
+    np.testing.assert_allclose(widths, expected)
+    heaviest = axes.get_yticklabels()[0].get_text()
+    assert heaviest == binary.kernel_names_[int(np.argmax(binary.weights_))]
+
+
+def test_top_limits_the_bars_and_says_so(binary, axes):
+    plot.weights(binary, top=2, ax=axes)
+    assert len(drawn(axes).patches) == 2
+    assert "the 2 heaviest shown" in axes.get_title(loc="left")
+
+
+def test_names_can_be_given(binary, axes):
+    names = [f"kernel {k}" for k in range(len(binary.weights_))]
+    plot.weights(binary, ax=axes, names=names)
+    assert axes.get_yticklabels()[0].get_text() == f"kernel {np.argmax(binary.weights_)}"
+
+
+def test_weights_of_several_problems_are_a_heat_map(multiclass, axes):
+    plot.weights(multiclass, ax=axes)
+    [image] = drawn(axes).images
+    used = np.count_nonzero(multiclass.weights_.any(axis=0))
+    assert image.get_array().shape == (3, used)
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["0", "1", "2"]
+
+
+def test_convergence_shows_the_gap_down_to_tol(binary, axes):
+    plot.convergence(binary, ax=axes)
+    drawn(axes)
+    gap = axes.lines[0].get_ydata()
+    assert axes.get_yscale() == "log"
+    assert np.min(gap) <= binary.tol
+    assert len(axes.lines) == 4
+
+
+def test_convergence_of_several_problems_has_a_line_each(multiclass, axes):
+    plot.convergence(multiclass, ax=axes)
+    labels = [text.get_text() for text in drawn(axes).get_legend().get_texts()]
+    assert labels == ["0", "1", "2", "tol = 0.001"]
+
+
+def test_path_shows_the_weights_along_C(data, axes):
+    X, y = data
+    path = kw.path(kw.MKLClassifier(BANK), X[50:], y[50:], C=[10.0, 0.1, 1.0])
+    plot.path(path, ax=axes)
+    drawn(axes)
+    assert axes.get_xscale() == "log"
+    assert len(axes.lines) == len(BANK) + 3  # one bank entry stands for each of the four columns
+    np.testing.assert_allclose(axes.lines[-1].get_xdata(), [0.1, 1.0, 10.0])
+
+
+def test_pipelines_and_searches_are_looked_through(data, axes):
+    X, y = data
+    pipeline = make_pipeline(StandardScaler(), kw.MKLClassifier(BANK))
+    search = GridSearchCV(pipeline, {"mklclassifier__C": [1.0]}, cv=2).fit(X[50:], y[50:])
+    plot.weights(search, ax=axes)
+    plot.convergence(search, ax=plot.canvas())
+
+
+def test_a_new_figure_is_made_when_no_axes_are_given(binary):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("Agg")
+    for draw in (plot.weights, plot.convergence):
+        pyplot.close(draw(binary).figure)
+
+
+def test_refusals(binary, axes):
+    with pytest.raises(ValueError, match="fit it first"):
+        plot.weights(kw.MKLClassifier())
+    with pytest.raises(ValueError, match="top must be at least 1"):
+        plot.weights(binary, top=0, ax=axes)
+    with pytest.raises(ValueError, match="names has 1 entries"):
+        plot.weights(binary, ax=axes, names=["one"])
+
+
+def test_missing_matplotlib_names_the_extra(binary, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install kernelweave\[plot\]"):
+        plot.weights(binary)
+
+
+def test_summary_tells_weights_gap_and_status(binary, multiclass):
+    for model in (binary, multiclass):
+        text = model.summary()
+        heaviest = model.kernel_names_[int(np.argmax(np.atleast_2d(model.weights_).mean(axis=0)))]
+        assert text.splitlines()[3].startswith(heaviest)
+        assert f"{model.dual_gap_:.1e}" in text
+        assert "support vectors" in text
+
+
+def test_kernels_by_weight_counts_what_it_leaves_out():
+    text = report.kernels_by_weight(["a", "b", "c", "d"], np.array([0.5, 0.0, 0.3, 0.2]), top=1)
+    assert text.splitlines()[1].startswith("a")
+    assert text.endswith("and 2 more with weight, 50.0 % together")
+
+
+def test_kernels_by_weight_with_no_weight_at_all():
+    assert "constant" in report.kernels_by_weight(["a"], np.zeros(1))
