@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 import importlib
+import sys
+from types import ModuleType
 from typing import Any
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "DenseGram": "grams",
+    "MKLClassifier": "estimators",
     "Problem": "problem",
-    "solve": "solvers",
     "certify": "certify",
+    "path": "path",
+    "recipe": "recipes",
+    "recipes": "recipes",
+    "solve": "solvers",
 }
-_ROOMS = ("kernels", "losses", "penalties", "solvers", "grams")
+_ROOMS = ("grams", "kernels", "losses", "penalties", "plot", "solvers")
 
 __all__ = sorted([*_HOMES, *_ROOMS, "__version__"])
+
+
+class _House(ModuleType):
+    """This package: a public function keeps its name when the module of that name is imported."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _HOMES and isinstance(value, ModuleType):
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _House
 
 
 def __getattr__(name: str) -> Any:

@@ -85,7 +85,7 @@ def weights(clf: Any, top: int = 20, ax: Any = None, names: Sequence[str] | None
     shown = order[mean[order] > 0]
     labels = [_short(names[k]) for k in shown]
     if len(values) > 1:
-        axes = _heat_map(values[:, shown], labels, _problem_names(model, len(values)), ax)
+        axes = _heat_map(values[:, shown], labels, model.problem_names_, ax)
     else:
         axes = _bars(values[0, shown], labels, ax)
     used = np.count_nonzero(mean)
@@ -127,7 +127,7 @@ def convergence(clf: Any, ax: Any = None) -> Any:
         _bounds(axes, histories[0])
     else:
         for name, history, colour in zip(
-            _problem_names(model, len(histories)), histories, itertools.cycle(LINES), strict=False
+            model.problem_names_, histories, itertools.cycle(LINES), strict=False
         ):
             _curve(axes, history.seconds, history.gap, color=colour, label=name, linewidth=1.4)
     tol = getattr(model, "tol", None)
@@ -218,15 +218,6 @@ def _model(fitted: Any, attribute: str) -> Any:
         else:
             raise ValueError(f"{type(fitted).__name__} has no {attribute}; fit it first, then draw it.")
     return fitted
-
-
-def _problem_names(model: Any, count: int) -> list[str]:
-    """Name the binary problems of a multiclass model after its classes."""
-    classes = [str(label) for label in getattr(model, "classes_", [])]
-    if len(classes) == count:
-        return classes
-    pairs = [f"{a} / {b}" for i, a in enumerate(classes) for b in classes[i + 1 :]]
-    return pairs if len(pairs) == count else [f"problem {j + 1}" for j in range(count)]
 
 
 def _bars(values: np.ndarray, labels: list[str], ax: Any) -> Any:

@@ -101,6 +101,7 @@ class Status(Enum):
     CONVERGED = "The duality gap is within tol."
     MAX_ITER = "max_iter was reached before the duality gap met tol: raise max_iter or tol."
     STALLED = "The solver could not improve further in floating point: raise tol, or scale the kernels."
+    OWN_TEST = "The solver's own optimality test holds; the duality gap says how far that is from the optimum."
     INTERRUPTED = "The fit was interrupted: this is the best certified point so far."
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import float32, float64, int64, njit
+from numba import float32, float64, int64, njit, types
 
+# Declared read-only, so that arrays which are (mapped files, for instance) are taken too.
+STACK32, STACK64 = (types.Array(kind, 3, "C", readonly=True) for kind in (float32, float64))
+FLAT32, FLAT64 = (types.Array(kind, 2, "C", readonly=True) for kind in (float32, float64))
 CHUNK = 4096  # doubles of the output kept in the first-level cache while columns stream by
+TILE = 64  # rows worked on together, for the same reason
 
 
-@njit([float64[::1](float32[:, :, ::1], float64[::1], int64[::1]),
-       float64[::1](float64[:, :, ::1], float64[::1], int64[::1])], cache=True, nogil=True, fastmath={"contract", "reassoc"})  # fmt: skip
+@njit([float64[::1](STACK32, float64[::1], int64[::1]),
+       float64[::1](STACK64, float64[::1], int64[::1])], cache=True, nogil=True, fastmath={"contract", "reassoc"})  # fmt: skip
 def quad(stack, beta, support):
     m = stack.shape[2]
     q = np.zeros(m)
@@ -27,8 +31,8 @@ def quad(stack, beta, support):
     return q
 
 
-@njit([float64[::1](float32[:, :, ::1], float64[::1], int64[::1], float64[::1], int64[::1]),
-       float64[::1](float64[:, :, ::1], float64[::1], int64[::1], float64[::1], int64[::1])], cache=True, nogil=True, fastmath={"contract", "reassoc"})  # fmt: skip
+@njit([float64[::1](STACK32, float64[::1], int64[::1], float64[::1], int64[::1]),
+       float64[::1](STACK64, float64[::1], int64[::1], float64[::1], int64[::1])], cache=True, nogil=True, fastmath={"contract", "reassoc"})  # fmt: skip
 def matvec(stack, beta, support, weights, active):
     n, m = stack.shape[0], stack.shape[2]
     f = np.zeros(n)
@@ -46,8 +50,8 @@ def matvec(stack, beta, support, weights, active):
     return f
 
 
-@njit([float64[::1](float32[:, ::1], float64[::1], int64[::1]),
-       float64[::1](float64[:, ::1], float64[::1], int64[::1])], cache=True, nogil=True, fastmath={"contract", "reassoc"})  # fmt: skip
+@njit([float64[::1](FLAT32, float64[::1], int64[::1]),
+       float64[::1](FLAT64, float64[::1], int64[::1])], cache=True, nogil=True, fastmath={"contract", "reassoc"})  # fmt: skip
 def spread(flat, delta, index):
     size = flat.shape[1]
     out = np.zeros(size)
@@ -68,53 +72,80 @@ def spread(flat, delta, index):
     return out
 
 
-@njit([float64[:, ::1](float32[:, :, ::1], int64[::1], float64[::1], int64[::1]),
-       float64[:, ::1](float64[:, :, ::1], int64[::1], float64[::1], int64[::1])], cache=True, nogil=True, fastmath={"contract", "reassoc"})  # fmt: skip
+@njit([float64[:, ::1](STACK32, int64[::1], float64[::1], int64[::1]),
+       float64[:, ::1](STACK64, int64[::1], float64[::1], int64[::1])], cache=True, nogil=True, fastmath={"contract", "reassoc"})  # fmt: skip
 def combine(stack, index, weights, active):
     """Weighted sum of kernels between chosen samples; the lower triangle is read, the upper copied from it."""
     b, m = index.size, weights.size
     out = np.empty((b, b))
-    whole = 3 * active.size > m
+    few = 3 * active.size < m
     for r in range(b):
         row = stack[index[r]]
-        for c in range(r + 1):
-            entry = row[index[c]]
-            total = 0.0
-            if whole:
+        c = 0
+        while c <= r:
+            if few:
+                total = 0.0
+                for k in active:
+                    total += weights[k] * row[index[c], k]
+                out[r, c] = total
+                c += 1
+            elif c + 3 <= r:
+                e0, e1, e2, e3 = row[index[c]], row[index[c + 1]], row[index[c + 2]], row[index[c + 3]]
+                t0, t1, t2, t3 = 0.0, 0.0, 0.0, 0.0
+                for k in range(m):
+                    w = weights[k]
+                    t0 += w * e0[k]
+                    t1 += w * e1[k]
+                    t2 += w * e2[k]
+                    t3 += w * e3[k]
+                out[r, c], out[r, c + 1], out[r, c + 2], out[r, c + 3] = t0, t1, t2, t3
+                c += 4
+            else:
+                entry = row[index[c]]
+                total = 0.0
                 for k in range(m):
                     total += weights[k] * entry[k]
-            else:
-                for k in active:
-                    total += weights[k] * entry[k]
-            out[r, c] = total
-    for r in range(b):
-        for c in range(r):
-            out[c, r] = out[r, c]
+                out[r, c] = total
+                c += 1
+    for top in range(0, b, TILE):
+        for left in range(0, top + TILE, TILE):
+            for r in range(top, min(top + TILE, b)):
+                for c in range(left, min(left + TILE, r)):
+                    out[c, r] = out[r, c]
     return out
 
 
-@njit([float64[:, ::1](float32[:, :, ::1], float64[::1], int64[::1], int64[::1], int64[::1]),
-       float64[:, ::1](float64[:, :, ::1], float64[::1], int64[::1], int64[::1], int64[::1])], cache=True, nogil=True, fastmath={"contract", "reassoc"})  # fmt: skip
+@njit([float64[:, ::1](STACK32, float64[::1], int64[::1], int64[::1], int64[::1]),
+       float64[:, ::1](STACK64, float64[::1], int64[::1], int64[::1], int64[::1])], cache=True, nogil=True, fastmath={"contract", "reassoc"})  # fmt: skip
 def spread_part(stack, delta, index, rows, kernels):
     """Columns ``index`` times ``delta``, at some rows and for some kernels only."""
-    a = kernels.size
+    a, m = kernels.size, stack.shape[2]
     out = np.zeros((rows.size, a))
-    whole = a == stack.shape[2]
-    for s in range(index.size):
-        weight, column = delta[s], stack[index[s]]
-        for r in range(rows.size):
-            entry, target = column[rows[r]], out[r]
-            if whole:
-                for k in range(a):
-                    target[k] += weight * entry[k]
+    for top in range(0, rows.size, TILE):
+        bottom = min(top + TILE, rows.size)
+        s = 0
+        while s < index.size:
+            if a == m and s + 4 <= index.size:
+                c0, c1, c2, c3 = stack[index[s]], stack[index[s + 1]], stack[index[s + 2]], stack[index[s + 3]]
+                d0, d1, d2, d3 = delta[s], delta[s + 1], delta[s + 2], delta[s + 3]
+                for r in range(top, bottom):
+                    j, target = rows[r], out[r]
+                    e0, e1, e2, e3 = c0[j], c1[j], c2[j], c3[j]
+                    for k in range(m):
+                        target[k] += d0 * e0[k] + d1 * e1[k] + d2 * e2[k] + d3 * e3[k]
+                s += 4
             else:
-                for k in range(a):
-                    target[k] += weight * entry[kernels[k]]
+                column, weight = stack[index[s]], delta[s]
+                for r in range(top, bottom):
+                    entry, target = column[rows[r]], out[r]
+                    for k in range(a):
+                        target[k] += weight * entry[kernels[k]]
+                s += 1
     return out
 
 
-@njit([float64[:, :, ::1](float32[:, :, ::1], int64[::1], int64[::1], float64[::1]),
-       float64[:, :, ::1](float64[:, :, ::1], int64[::1], int64[::1], float64[::1])], cache=True, nogil=True)  # fmt: skip
+@njit([float64[:, :, ::1](STACK32, int64[::1], int64[::1], float64[::1]),
+       float64[:, :, ::1](STACK64, int64[::1], int64[::1], float64[::1])], cache=True, nogil=True)  # fmt: skip
 def block(stack, index, kernels, scale):
     b, a = index.size, kernels.size
     out = np.empty((b, a, b))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from ..problem import Problem
+from .alternating import Alternating
 from .base import Solver, solve
 from .proximal import Proximal
+from .skm import SKM
 from .smo import SMO
 from .sqp import SQP
 
-__all__ = ["SMO", "SQP", "Proximal", "Solver", "make_solver", "solve"]
+__all__ = ["SKM", "SMO", "SQP", "Alternating", "Proximal", "Solver", "make_solver", "solve"]
 
-_NAMES: dict[str, type[Solver]] = {solver.name: solver for solver in (SQP, SMO, Proximal)}
+_NAMES: dict[str, type[Solver]] = {solver.name: solver for solver in (SQP, SMO, Proximal, SKM, Alternating)}
 
 
 def make_solver(spec: str | Solver, problem: Problem) -> Solver:

@@ -16,6 +16,8 @@ from ..problem import Certificate, History, Point, Problem, Solution, Status
 
 Callback = Callable[[int, Certificate, Point], Any]
 
+PATIENCE = 100  # judgements without a gap one per cent better after which a solver is taken to be at its end
+
 
 class Solver(BaseEstimator):
     """One algorithm: how the duals move. The loop, the gap and the stopping rule are not its business.
@@ -44,9 +46,9 @@ class Solver(BaseEstimator):
     def read(self, problem: Problem, state: Any) -> Point:
         """Return the point reached."""
 
-    def heed(self, problem: Problem, state: Any, certificate: Certificate) -> bool:
-        """Prepare to do better than the last point's ``certificate``; False when nothing more can be done."""
-        return True
+    def heed(self, problem: Problem, state: Any, certificate: Certificate) -> Status | None:
+        """Prepare to do better than the last point's ``certificate``, or say why that is the end."""
+        return None
 
     def refresh(self, problem: Problem, state: Any) -> None:
         """Recompute running products from the kernels, after they were found to have drifted."""
@@ -102,6 +104,7 @@ class _Run:
         self.problem, self.solver, self.callbacks, self.bar = problem, solver, callbacks, bar
         self.bests, self.history = _Bests(), History()
         self.began, self.iteration = time.perf_counter(), 0
+        self.reached, self.fruitless = np.inf, 0
 
     def go(self, start: np.ndarray | None, tol: float, max_iter: int) -> Status:
         state = self.solver.init(self.problem, start, tol)
@@ -115,7 +118,10 @@ class _Run:
                 return Status.CONVERGED
             if stop:
                 return Status.INTERRUPTED
-            if not self.solver.heed(self.problem, state, certificate):
+            end = self.solver.heed(self.problem, state, certificate)
+            if end is not None:
+                return end
+            if self.fruitless >= PATIENCE:
                 return Status.STALLED
         return Status.MAX_ITER
 
@@ -124,6 +130,9 @@ class _Run:
         certificate = certify(self.problem, point, trust=True)
         self.bests.take(point, certificate)
         now = self.bests.certificate
+        self.fruitless += 1
+        if now.gap < 0.99 * self.reached:
+            self.fruitless, self.reached = 0, now.gap
         self.history.add(self.iteration, time.perf_counter() - self.began, now, point.weights)
         if self.bar is not None:
             self.bar.update(self.iteration - self.bar.n)

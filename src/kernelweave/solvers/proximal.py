@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..penalties.norms import L1, Fixed, SimplexProx
-from ..problem import Certificate, Point, Problem
+from ..problem import Certificate, Point, Problem, Status
 from .base import Solver
 from .smo import SMOState, begin, point_of, recompute, sweep, tighten
 
@@ -71,7 +71,7 @@ class Proximal(Solver):
     def read(self, problem: Problem, state: ProximalState) -> Point:
         return point_of(state.smo, state.smo.weights)
 
-    def heed(self, problem: Problem, state: ProximalState, certificate: Certificate) -> bool:
+    def heed(self, problem: Problem, state: ProximalState, certificate: Certificate) -> Status | None:
         smo = state.smo
         prox = smo.penalty
         if not isinstance(prox, SimplexProx):
@@ -79,14 +79,14 @@ class Proximal(Solver):
         shares = prox.shares(smo.q)
         costs = smo.q / prox.prices
         mixing = 0.5 * (float(costs.max()) - float(shares @ costs))
-        alive = True
+        end = None
         if mixing < 0.3 * (certificate.upper - certificate.lower):
-            alive = tighten(smo)
+            end = tighten(smo)
             tau = prox.tau
         else:
             tau = 2.0 * prox.tau
         smo.penalty = SimplexProx(shares, tau, prox.prices)
-        return alive
+        return end
 
     def refresh(self, problem: Problem, state: ProximalState) -> None:
         recompute(problem, state.smo)

@@ -8,10 +8,11 @@ import numpy as np
 
 from ..losses.base import BoxQuadratic
 from ..penalties.base import MixingPenalty
-from ..problem import Certificate, Point, Problem
+from ..problem import Certificate, Point, Problem, Status
 from .base import Solver
 
 CACHE = 8 * 2**20  # bytes of kernel entries a working set may hold: it should stay in the processor's cache
+ROUNDING = 1e-13  # relative error of a slope: a fall that cannot be told from none is taken
 FLOOR = 1e-13  # relative violation below which floating point has no more to give
 
 
@@ -80,7 +81,7 @@ class SMO(Solver):
     def read(self, problem: Problem, state: SMOState) -> Point:
         return point_of(state, state.weights)
 
-    def heed(self, problem: Problem, state: SMOState, certificate: Certificate) -> bool:
+    def heed(self, problem: Problem, state: SMOState, certificate: Certificate) -> Status | None:
         return tighten(state)
 
     def refresh(self, problem: Problem, state: SMOState) -> None:
@@ -111,11 +112,11 @@ def point_of(state: SMOState, weights: np.ndarray) -> Point:
     return Point(state.beta.copy(), weights, state.q.copy(), state.g @ weights)
 
 
-def tighten(state: SMOState) -> bool:
-    """Ask for a smaller violation; False when floating point has no more to give."""
+def tighten(state: SMOState) -> Status | None:
+    """Ask for a smaller violation, unless floating point has no more to give."""
     state.eps = 0.2 * min(state.eps, max(0.5 * state.violation, 1e-300))
     scale = max(1.0, float(np.max(np.abs(state.g @ state.weights), initial=0.0)))
-    return state.eps > FLOOR * scale
+    return None if state.eps > FLOOR * scale else Status.STALLED
 
 
 def sweep(problem: Problem, state: SMOState, working_set: int | str) -> bool:
@@ -209,7 +210,7 @@ def exact_step(
         energies = np.maximum(q + t * (2.0 * along + t * bend), 0.0)
         return float(penalty.weights(energies) @ (along + t * bend)) + flat + t * ridged
 
-    if slope(1.0) <= 0.0:
+    if slope(1.0) <= ROUNDING * float(np.abs(box.linear) @ np.abs(delta)):
         return 1.0
     low, high = 0.0, 1.0
     for _ in range(40):

@@ -5,25 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.linalg.blas import dgemm
+from scipy.optimize import minimize_scalar
 
 from ..losses.base import BoxQuadratic
 from ..penalties.base import MixingPenalty
 from ..penalties.norms import L1, EntropicProx, Fixed
-from ..problem import Certificate, Point, Problem
+from ..problem import Certificate, Point, Problem, Status
 from .base import Solver
 from .smo import exact_step, violation_of
 
 LEAST = 400  # samples below which the first round takes all
-START = 0.02  # share of the dual value the first round works towards
-ROUND = 0.03  # share of the gap every later round tries to leave
-SPARE = 0.3  # share of the tolerance a round may leave
-MARGIN = 0.3  # distance from violation at which a sample counts as settled
-FOLLOWED = 2.0  # a proximal stage is followed well enough when the duals' gap is this many times the weights'
-GROWTH = 4.0  # of the proximal step from stage to stage
+START = 0.02  # share of the dual value that rounds on new samples work towards
+SPARE = 0.5  # share of the tolerance that the other rounds work towards
+MARGIN = 0.3  # distance from violation at which a sample counts as settled when a round begins
+WIDE = 0.7  # and within a round, where less is known
+BEHIND = 0.2  # share of the gap due to the weights at which a proximal stage is left for the next
+SETTLED = 10.0  # or the weights' gap, in gains of the last step, at which it is
+GROWTH = 3.0  # of the proximal step from stage to stage
+PULL = 8.0  # most strength of the first proximal step after the samples changed much
 TRIM = 1e-2  # times tol: share below which a kernel gets weight zero
 FLOOR = 1e-4  # times tol: share every kernel keeps while the weights move, so that it can come back
+DUST = 1e-14  # share of the largest dual that counts as none
 NEWTON = 50  # most steps in a round
-BUDGET = 10_000_000  # pair steps in one quadratic programme, never reached in practice
+BUDGET = 200  # pair steps in one quadratic programme, per sample
 
 
 @dataclass
@@ -54,6 +59,8 @@ class SQPState:
     tol: float
     goal: float = np.inf  # objective accuracy the round works towards
     still: bool = False  # whether the last round changed nothing
+    wary: bool = False  # whether the last round was misled by what it left out
+    moved: np.ndarray = field(init=False)  # (n,) duals of the round under way, also of samples it has let go
     local: Local = field(init=False)
 
 
@@ -118,16 +125,18 @@ class SQP(Solver):
             weights = shares / shares.sum() / state.penalty.prices
         return Point(state.beta.copy(), weights, state.q.copy(), state.g @ weights)
 
-    def heed(self, problem: Problem, state: SQPState, certificate: Certificate) -> bool:
-        width = certificate.upper - certificate.lower
-        goal = max(ROUND * width, SPARE * state.tol * abs(certificate.upper))
-        if state.still and goal >= 0.9 * state.goal:
-            return False
-        state.goal = goal
-        rows = _unsettled(state)
+    def heed(self, problem: Problem, state: SQPState, certificate: Certificate) -> Status | None:
+        gradient = state.g @ state.penalty.weights(state.q) + state.box.ridge * state.beta - state.box.linear
+        rows = _unsettled(gradient, state.beta, state.box, MARGIN)
         cold = rows.size > 1.5 * state.local.rows.size
+        rows = np.arange(state.beta.size) if cold else rows
+        goal = (START if cold else SPARE * state.tol) * abs(certificate.upper if not cold else certificate.lower)
+        goal = min(goal, 0.5 * state.goal) if state.still else goal
+        if goal <= 1e-15 * abs(certificate.upper):
+            return Status.STALLED
+        state.goal = goal
         _open(state, rows, Fixed(state.penalty.weights(state.q)) if cold else state.penalty)
-        return True
+        return None
 
     def refresh(self, problem: Problem, state: SQPState) -> None:
         support = np.flatnonzero(state.beta)
@@ -147,30 +156,43 @@ def _sample(y: np.ndarray, share: float) -> np.ndarray:
 
 def _open(state: SQPState, rows: np.ndarray, penalty: MixingPenalty) -> None:
     """Begin a round on ``rows`` with the kernels that are awake."""
-    kernels = _awake(state)
+    kernels = np.arange(state.q.size) if state.wary else _awake(state.penalty, state.q, state.tol)
     if kernels.size < state.q.size:
         penalty = penalty.restrict(kernels, state.q.size)
     g = np.ascontiguousarray(state.g[np.ix_(rows, kernels)])
+    state.moved = state.beta.copy()
     state.local = Local(rows, kernels, penalty, state.beta[rows], g, state.q[kernels])
 
 
-def _awake(state: SQPState) -> np.ndarray:
-    """Return the kernels with a share worth following, or with an energy near the top."""
-    prox = state.penalty
+def _awake(prox: MixingPenalty, q: np.ndarray, tol: float) -> np.ndarray:
+    """Return the kernels with a share worth following, or with an energy near the top; all, unless few are."""
+    every = np.arange(q.size)
     if not isinstance(prox, EntropicProx):
-        return np.arange(state.q.size)
-    costs = state.q / prox.prices
-    return np.flatnonzero((prox.shares(state.q) > 0.1 * TRIM * state.tol) | (costs > 0.9 * costs.max()))
+        return every
+    costs = q / prox.prices
+    awake = np.flatnonzero((prox.shares(q) > 0.1 * TRIM * tol) | (costs > 0.9 * costs.max()))
+    return awake if 4 * awake.size < q.size else every
 
 
-def _unsettled(state: SQPState) -> np.ndarray:
-    """Return the samples that are free, violate optimality, or nearly do."""
-    box, beta = state.box, state.beta
-    gradient = state.g @ state.penalty.weights(state.q) + box.ridge * beta - box.linear
+def _unsettled(gradient: np.ndarray, beta: np.ndarray, box: BoxQuadratic, margin: float) -> np.ndarray:
+    """Return the samples that are free, violate optimality, or are within ``margin`` of doing so."""
     up, down = beta < box.upper, beta > box.lower
     free = up & down
-    level = np.median(gradient[free]) if free.any() else 0.5 * (gradient[down].max() + gradient[up].min())
-    return np.flatnonzero((up & (gradient < level + MARGIN)) | (down & (gradient > level - MARGIN)))
+    if free.any():
+        level = float(np.median(gradient[free]))
+    else:
+        level = 0.5 * float(gradient[down].max(initial=-np.inf) + gradient[up].min(initial=np.inf))
+    return np.flatnonzero((up & (gradient < level + margin)) | (down & (gradient > level - margin)))
+
+
+def _shrink(state: SQPState) -> None:
+    """Let go, for the rest of the round, of samples that are far from mattering."""
+    local = state.local
+    box = state.box.take(local.rows)
+    gradient = local.g @ local.penalty.weights(local.q) + box.ridge * local.beta - box.linear
+    kept = _unsettled(gradient, local.beta, box, max(WIDE, violation_of(gradient, local.beta, box)))
+    if 4 * kept.size < 3 * local.rows.size:
+        local.rows, local.beta, local.g = local.rows[kept], local.beta[kept], local.g[kept]
 
 
 def _newton(problem: Problem, state: SQPState) -> bool:
@@ -183,14 +205,18 @@ def _newton(problem: Problem, state: SQPState) -> bool:
     hessian = _hessian(problem, local, weights, box.ridge)
     gradient = local.g @ weights + box.ridge * local.beta - box.linear
     eps = 0.01 * min(violation_of(gradient, local.beta, box), 1.0)
-    mass = float(np.abs(local.beta).sum() + np.abs(state.beta).sum())
-    if np.isfinite(state.goal) and mass:
-        eps = max(eps, 0.05 * state.goal / mass)
+    if np.isfinite(state.goal):
+        eps = max(eps, 0.1 * state.goal / max(float(np.abs(local.beta).sum()), 1e-300))
     beta = local.beta.copy()
-    quadratic(hessian, gradient, beta, box.lower, box.upper, max(eps, 1e-15), BUDGET)
-    progress = _advance(problem, local, beta, box)
+    quadratic(hessian, gradient, beta, box.lower, box.upper, max(eps, 1e-15), BUDGET * beta.size)
+    followed = local.penalty
+    t, fall = _advance(problem, local, beta, box)
     local.steps += 1
-    return _reached(problem, state) or not progress or local.steps >= NEWTON
+    state.moved[local.rows] = local.beta
+    done = _reached(problem, state, t, fall) or (fall <= 0.0 and local.penalty is followed) or local.steps >= NEWTON
+    if not done:
+        _shrink(state)
+    return done
 
 
 def _hessian(problem: Problem, local: Local, weights: np.ndarray, ridge: np.ndarray) -> np.ndarray:
@@ -202,50 +228,68 @@ def _hessian(problem: Problem, local: Local, weights: np.ndarray, ridge: np.ndar
     bent = np.flatnonzero(np.diag(curvature) > 1e-9 * np.diag(curvature).max(initial=0.0))
     if bent.size:
         g = local.g[:, bent]
-        hessian += (g @ (2.0 * curvature[np.ix_(bent, bent)])) @ g.T
+        bend = g @ (2.0 * curvature[np.ix_(bent, bent)])
+        hessian = dgemm(1.0, bend, g, trans_b=True, beta=1.0, c=hessian.T, overwrite_c=True).T
     hessian.flat[:: ridge.size + 1] += ridge
     return hessian
 
 
-def _advance(problem: Problem, local: Local, beta: np.ndarray, box: BoxQuadratic) -> bool:
-    """Move towards ``beta`` as far as the objective falls; whether it fell."""
+def _advance(problem: Problem, local: Local, beta: np.ndarray, box: BoxQuadratic) -> tuple[float, float]:
+    """Move towards ``beta`` as far as the objective falls; how far that was, from 0 to 1, and about how much it fell."""
     delta = beta - local.beta
-    index = np.flatnonzero(delta)
+    dust = DUST * float(np.abs(beta).max(initial=0.0))
+    index = np.flatnonzero(np.abs(delta) > dust)
     if index.size == 0:
-        return False
+        return 1.0, 0.0
     spread = problem.gram.spread(delta[index], local.rows[index], local.rows, local.kernels)
     along, bend = delta @ local.g, np.maximum(delta @ spread, 0.0)
     t = exact_step(local.penalty, local.q, along, bend, box, local.beta, delta)
-    local.beta = beta if t == 1.0 else local.beta + t * delta
+    slope = float(local.penalty.weights(local.q) @ along + (box.ridge * local.beta - box.linear) @ delta)
+    beta = beta if t == 1.0 else local.beta + t * delta
+    beta = np.where(beta - box.lower <= dust, box.lower, beta)
+    local.beta = np.where(box.upper - beta <= dust, box.upper, beta)
     local.g += spread if t == 1.0 else t * spread
     local.q = np.maximum(local.q + t * (2.0 * along + t * bend), 0.0)
-    return t > 0.0
+    return t, -0.5 * t * slope
 
 
-def _reached(problem: Problem, state: SQPState) -> bool:
-    """Whether the round's goal is met; where not, the penalty moves on once it has been followed well enough."""
+def _reached(problem: Problem, state: SQPState, t: float, fall: float) -> bool:
+    """Whether the round's goal is met; where not, the penalty moves on if the weights are what is behind."""
     local = state.local
     if isinstance(local.penalty, Fixed) and not isinstance(problem.penalty, Fixed):
         local.penalty = _followed(problem.penalty, state)
         return False
-    goal = state.goal if np.isfinite(state.goal) else START * float(state.box.linear[local.rows] @ local.beta)
-    slack = _slack(problem, local)
+    slack, mixing = _slack(problem, local), 0.0
     prox = local.penalty
-    if not isinstance(prox, EntropicProx):
-        return slack <= 0.5 * goal
-    shares, costs = prox.shares(local.q), local.q / prox.prices
-    mixing = 0.5 * (float(costs.max()) - float(shares @ costs))
-    if mixing > 0.5 * goal and slack <= max(FOLLOWED * mixing, 0.5 * goal):
+    if isinstance(prox, EntropicProx):
+        shares, costs = prox.shares(local.q), local.q / prox.prices
+        mixing = 0.5 * (float(costs.max()) - float(shares @ costs))
+    goal = state.goal if np.isfinite(state.goal) else START * float(state.box.linear[local.rows] @ local.beta)
+    if slack + mixing <= goal:
+        return True
+    if mixing > 0.5 * goal and t > 0.5 and mixing > min(BEHIND * (slack + mixing), SETTLED * fall):
         local.penalty = EntropicProx(_floored(shares, state.tol), GROWTH * prox.tau, prox.prices)
-    return slack <= 0.5 * goal and mixing <= 0.5 * goal
+    return False
 
 
 def _slack(problem: Problem, local: Local) -> float:
-    """Duality gap that is due to the duals, the weights taken as they are."""
-    loss, y, C = problem.loss, problem.y[local.rows], problem.C[local.rows]
-    f = local.g @ local.penalty.weights(local.q)
-    f = f + loss.best_bias(f, y, C)
-    return float(np.sum(loss.value(f, y, C) - loss.dual(local.beta, y, C) + local.beta * f))
+    """Duality gap that is due to the duals, the weights taken as they are, at the best scale of the primal.
+
+    Samples outside the round are settled: their loss is linear along the scale, and ``sum_i beta_i f_i = w'q``.
+    """
+    loss, y, C, beta = problem.loss, problem.y[local.rows], problem.C[local.rows], local.beta
+    weights = local.penalty.weights(local.q)
+    f, energy = local.g @ weights, float(weights @ local.q)
+    dual, inside = float(np.sum(loss.dual(beta, y, C))), float(beta @ f)
+    box = loss.quadratic(y, C)
+    free = (beta < box.upper) & (beta > box.lower)
+
+    def gap(t: float) -> float:
+        bias = float(np.median((y - t * f)[free])) if free.any() else loss.best_bias(t * f, y, C)
+        primal = float(np.sum(loss.value(t * f + bias, y, C) + bias * beta))
+        return 0.5 * (t * t + 1.0) * energy - t * (energy - inside) + primal - dual
+
+    return min(gap(1.0), float(minimize_scalar(gap, bounds=(0.5, 1.5), method="bounded", options={"xatol": 1e-4}).fun))
 
 
 def _followed(penalty: MixingPenalty, state: SQPState) -> MixingPenalty:
@@ -259,7 +303,7 @@ def _followed(penalty: MixingPenalty, state: SQPState) -> MixingPenalty:
     prices = penalty.prices(state.q.size)[local.kernels]
     pull = 2.0
     if isinstance(before, EntropicProx):
-        pull = before.tau * float(np.max(state.q / before.prices))
+        pull = min(before.tau * float(np.max(state.q / before.prices)), PULL)
     shares = local.penalty.weights(local.q) * prices
     return EntropicProx(_floored(shares, state.tol), pull / max(float(np.max(local.q / prices)), 1e-300), prices)
 
@@ -272,27 +316,27 @@ def _floored(shares: np.ndarray, tol: float) -> np.ndarray:
 
 def _close(problem: Problem, state: SQPState) -> None:
     """End a round: move all products by what its samples did."""
-    local, rows = state.local, state.local.rows
-    state.penalty = _widened(local, state)
-    delta = local.beta - state.beta[rows]
-    index = np.flatnonzero(delta)
-    state.still = index.size == 0
+    state.penalty = _widened(problem, state)
+    index = np.flatnonzero(state.moved != state.beta)
+    state.still, state.wary = index.size == 0, False
     if state.still:
         return
-    spread = problem.gram.spread(delta[index], rows[index])
-    along, bend = delta @ state.g[rows], np.maximum(delta @ spread[rows], 0.0)
-    t = exact_step(state.penalty, state.q, along, bend, state.box.take(rows), state.beta[rows], delta)
-    state.beta[rows] = local.beta if t == 1.0 else state.beta[rows] + t * delta
+    delta = state.moved[index] - state.beta[index]
+    spread = problem.gram.spread(delta, index)
+    along, bend = delta @ state.g[index], np.maximum(delta @ spread[index], 0.0)
+    t = exact_step(state.penalty, state.q, along, bend, state.box.take(index), state.beta[index], delta)
+    state.beta = state.moved if t == 1.0 else state.beta + t * (state.moved - state.beta)
     state.g += spread if t == 1.0 else t * spread
     state.q = np.maximum(state.q + t * (2.0 * along + t * bend), 0.0)
-    state.still = t == 0.0
+    state.wary = t < 1.0
 
 
-def _widened(local: Local, state: SQPState) -> MixingPenalty:
+def _widened(problem: Problem, state: SQPState) -> MixingPenalty:
     """Return the round's penalty for all kernels, those asleep at the floor."""
-    prox, before = local.penalty, state.penalty
+    local = state.local
+    prox = local.penalty
     if local.kernels.size == state.q.size or not isinstance(prox, EntropicProx):
         return prox
     center = np.zeros(state.q.size)
     center[local.kernels] = prox.center
-    return EntropicProx(_floored(center, state.tol), prox.tau, before.prices)
+    return EntropicProx(_floored(center, state.tol), prox.tau, problem.penalty.prices(state.q.size))

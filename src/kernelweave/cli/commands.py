@@ -1,0 +1,196 @@
+"""The commands and their options."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .base import CommandError, asked
+from .demo import demo
+from .files import KINDS, read, write_csv
+from .models import load, make_pipeline, save
+from .specs import GRAMMAR
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        The words after ``kernelweave``; those of the process when absent.
+
+    Returns
+    -------
+    int
+        0 when done, 2 when the request, a file or a value is wrong.
+
+    Examples
+    --------
+    >>> from kernelweave.cli import main
+    >>> main(["info", "no-such-file.joblib"])
+    2
+    """
+    options = _parser().parse_args(arguments)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("default", UserWarning)
+            warnings.showwarning = _note
+            options.command(options)
+            sys.stdout.flush()
+    except BrokenPipeError:  # the reader of our output has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (CommandError, OSError) as error:
+        print(f"kernelweave: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _fit(options: argparse.Namespace) -> None:
+    """Fit a classifier on a file and say what it found."""
+    from sklearn.model_selection import train_test_split
+
+    data = read(options.data, target=options.target, encode=options.encode)
+    rows, held_out = np.arange(data.X.shape[0]), np.arange(0)
+    with asked():
+        if options.test_size:
+            rows, held_out = train_test_split(
+                rows, test_size=options.test_size, random_state=options.seed, stratify=data.y
+            )
+        pipeline = make_pipeline(data, options).fit(*data.rows(rows))
+    print(pipeline[-1].summary())
+    if held_out.size:
+        print(f"test accuracy    {pipeline.score(*data.rows(held_out)):.4f} on {held_out.size} rows held out")
+    if options.out:
+        save(pipeline, data, options)
+
+
+def _predict(options: argparse.Namespace) -> None:
+    """Predict the rows of a file with a saved model."""
+    model = load(options.model)
+    pipeline, data = model["pipeline"], read(options.data, model=model)
+    with asked():
+        labels = pipeline.predict(data.X)
+        scores = np.asarray(pipeline.decision_function(data.X)).reshape(len(labels), -1)
+    header, columns = ["prediction"], [labels]
+    if options.scores:
+        header += [f"score {label}" for label in pipeline.classes_[-scores.shape[1] :]]
+        columns += list(scores.T)
+    if options.out:
+        with open(options.out, "w", newline="", encoding="utf-8") as file:
+            write_csv(file, header, columns)
+        print(f"{len(labels)} predictions written to {options.out}", file=sys.stderr)
+    else:
+        write_csv(sys.stdout, header, columns)
+    if data.y is not None and set(data.y) <= set(pipeline.classes_):
+        print(f"accuracy {np.mean(labels == data.y):.4f} on {len(labels)} rows", file=sys.stderr)
+
+
+def _info(options: argparse.Namespace) -> None:
+    """Say what a saved model is."""
+    model = load(options.model)
+    classes = ", ".join(map(str, model["pipeline"].classes_))
+    print(f"target {model['target'] or 'the label of each line'}, classes {classes}")
+    print(f"{model['n_features']} columns, saved by kernelweave {model['version']}\n")
+    print(model["pipeline"][-1].summary())
+
+
+def _recipes(options: argparse.Namespace) -> None:
+    """Print the table of papers and what configures each."""
+    import kernelweave
+
+    print(kernelweave.recipes())
+
+
+def _note(
+    message: Any, category: Any, filename: Any, lineno: Any, file: Any = None, line: Any = None
+) -> None:
+    """Show a warning as a note, without the line of code it comes from."""
+    print(f"kernelweave: note: {message}", file=sys.stderr)
+
+
+def _fraction(text: str) -> float:
+    """Read a number between 0 and 1."""
+    value = float(text)
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"must lie between 0 and 1, got {text}")
+    return value
+
+
+def _output(text: str) -> str:
+    """Refuse an output file in a folder that is not there, before any work is done."""
+    if not Path(text).resolve().parent.is_dir():
+        raise argparse.ArgumentTypeError(f"the folder of {text} does not exist")
+    return text
+
+
+def _parser() -> argparse.ArgumentParser:
+    """Describe the command line."""
+    parser = argparse.ArgumentParser(prog="kernelweave", description="Multiple kernel learning.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(name: str, command: Callable[[argparse.Namespace], None], text: str, **more: Any) -> Any:
+        sub = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", **more)
+        sub.set_defaults(command=command)
+        return sub
+
+    show = add("demo", demo, "fit bundled data and compare with single-kernel machines")
+    show.add_argument("--out", default=".", metavar="DIR", help="folder for the picture (default: here)")
+    _describe_fit(
+        add(
+            "fit",
+            _fit,
+            "fit a classifier on a CSV, Parquet or svmlight file",
+            epilog=GRAMMAR,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+    )
+    predict = add("predict", _predict, "predict the rows of a file with a saved model")
+    predict.add_argument(
+        "model", metavar="MODEL", help="file written by fit --out; open only models you trust"
+    )
+    predict.add_argument("data", metavar="DATA", help="file with the columns the model was fitted on")
+    predict.add_argument(
+        "--out", type=_output, metavar="FILE", help="CSV file to write (default: standard output)"
+    )
+    predict.add_argument("--scores", action="store_true", help="also write the decision values")
+    info = add("info", _info, "say what a saved model is: its kernels by weight, gap and support vectors")
+    info.add_argument("model", metavar="MODEL", help="file written by fit --out; open only models you trust")
+    add("recipes", _recipes, "list the papers that can be asked for by name")
+    return parser
+
+
+def _describe_fit(fit: argparse.ArgumentParser) -> None:
+    """Describe the options of `fit`."""
+    fit.add_argument("data", metavar="DATA", help="file ending in " + ", ".join(KINDS))
+    fit.add_argument("--target", metavar="COL", help="column to predict (svmlight files have their own)")
+    fit.add_argument(
+        "--kernels",
+        nargs="+",
+        default=["auto"],
+        metavar="SPEC",
+        help="see below; give DATA first (default: auto)",
+    )
+    fit.add_argument("--penalty", default="l1", metavar="NAME", help="l1 (default, sparse), lp, ...")
+    fit.add_argument("--p", type=float, metavar="P", help="the p of --penalty lp (default: 2)")
+    fit.add_argument("--C", type=float, default=1.0, metavar="C", help="cost of errors (default: 1)")
+    fit.add_argument(
+        "--tol", type=float, default=1e-3, metavar="T", help="relative gap asked for (default: 1e-3)"
+    )
+    fit.add_argument(
+        "--scale", choices=["standard", "minmax", "none"], default="standard", help="scaling of columns"
+    )
+    fit.add_argument(
+        "--encode", choices=["refuse", "onehot"], default="refuse", help="what to do with text columns"
+    )
+    fit.add_argument("--test-size", type=_fraction, metavar="F", help="share of rows held out to test on")
+    fit.add_argument("--seed", type=int, default=0, metavar="N", help="seed of that choice (default: 0)")
+    fit.add_argument("--progress", action="store_true", help="show a progress bar")
+    fit.add_argument("--out", type=_output, metavar="MODEL", help="file to save the model in")

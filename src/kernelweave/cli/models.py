@@ -1,0 +1,99 @@
+"""From options to a pipeline, and from a pipeline to a file and back."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from .base import CommandError, few
+from .files import Data
+from .specs import parse_kernels
+
+FORMAT = "kernelweave-model-1"
+
+
+def make_pipeline(data: Data, options: argparse.Namespace) -> Any:
+    """Put encoding, scaling and the classifier together."""
+    from sklearn.compose import ColumnTransformer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
+
+    from ..estimators import MKLClassifier
+
+    named = bool(data.columns)
+    prepare = _scaler(options.scale, sparse=not named)
+    if data.text:
+        encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+        rest = [name for name in data.columns if name not in data.text]
+        parts = [("numbers", prepare, rest), ("text", encoder, list(data.text))]
+        prepare = ColumnTransformer(parts, verbose_feature_names_out=False)
+        print(f"kernelweave: note: one column for each value of {few(data.text)}", file=sys.stderr)
+    if named and prepare != "passthrough":
+        prepare = prepare.set_output(transform="pandas")
+    classifier = MKLClassifier(
+        parse_kernels(options.kernels),
+        penalty=_penalty(options),
+        C=options.C,
+        tol=options.tol,
+        progress=options.progress,
+    )
+    return make_pipeline(prepare, classifier)
+
+
+def _scaler(scale: str, sparse: bool) -> Any:
+    """Choose how numbers are scaled; sparse data keep their zeros."""
+    from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
+
+    if scale == "none":
+        return "passthrough"
+    if scale == "minmax":
+        return MaxAbsScaler() if sparse else MinMaxScaler(clip=True)
+    return StandardScaler(with_mean=not sparse)
+
+
+def _penalty(options: argparse.Namespace) -> Any:
+    """Read --penalty and --p."""
+    from .. import penalties
+
+    if options.penalty == "lp":
+        return penalties.Lp(2.0 if options.p is None else options.p)
+    if options.p is not None:
+        raise CommandError(f"--p goes with --penalty lp, not with --penalty {options.penalty}.")
+    return options.penalty
+
+
+def save(pipeline: Any, data: Data, options: argparse.Namespace) -> None:
+    """Write a model that `predict` and `info` can open."""
+    import joblib
+
+    import kernelweave
+
+    model = {
+        "format": FORMAT,
+        "version": kernelweave.__version__,
+        "pipeline": pipeline,
+        "target": options.target,
+        "columns": data.columns,
+        "text": data.text,
+        "n_features": data.X.shape[1],
+        "first_index": data.first_index,
+    }
+    joblib.dump(model, options.out, compress=3)
+    print(f"\nmodel saved to {options.out}")
+
+
+def load(file: str) -> dict[str, Any]:
+    """Open a saved model."""
+    import joblib
+
+    if not Path(file).is_file():
+        raise CommandError(f"there is no file {file}.")
+    try:
+        model = joblib.load(file)
+    except Exception as error:  # unpickling foreign bytes can raise anything
+        raise CommandError(f"{file} is not a model saved by `kernelweave fit --out`.") from error
+    if not isinstance(model, dict) or model.get("format") != FORMAT:
+        raise CommandError(f"{file} is not a model saved by `kernelweave fit --out`.")
+    return model

@@ -1,0 +1,325 @@
+"""What the estimators share: reading samples, solving, and predicting without a training Gram matrix."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+
+from .. import report
+from ..assemble import (
+    Assembly,
+    Options,
+    Targets,
+    Task,
+    check_number,
+    check_whole,
+    from_samples,
+    from_stack,
+    read_stack,
+    real_array,
+)
+from ..kernels import Kernel, as_kernels, evaluate
+from ..losses import Loss, make_loss
+from ..penalties import MixingPenalty, make_penalty
+from ..problem import Certificate, Problem, Solution, Status
+from ..solvers import solve
+
+BLOCK = 32 * 2**20  # bytes of one kernel's entries computed at a time when predicting
+NUMBERS = [np.float64, np.float32]
+
+
+@dataclass(frozen=True)
+class Posed:
+    """Everything a fit needs: kernels on the samples, and the binary questions asked of them."""
+
+    assembly: Assembly
+    targets: Targets
+    tasks: Sequence[Task]
+    loss: Loss
+    penalty: MixingPenalty
+
+    def problem(self, task: Task, C: float) -> Problem:
+        """Return one question as a problem."""
+        return self.assembly.problem(task, self.loss, self.penalty, C * self.targets.cost)
+
+    def weights(self, solutions: Sequence[Solution]) -> np.ndarray:  # (n_problems, m)
+        """Return the weights of all kernels, zero for those left out."""
+        weights = np.zeros((len(solutions), len(self.assembly.names)))
+        weights[:, self.assembly.kept] = [solution.weights for solution in solutions]
+        return weights
+
+    def coefficients(self, solutions: Sequence[Solution]) -> np.ndarray:  # (n_problems, n)
+        """Return the coefficients of all rows, zero for rows that a question is not about."""
+        coef = np.zeros((len(solutions), self.targets.rows.size))
+        for row, task, solution in zip(coef, self.tasks, solutions, strict=True):
+            row[slice(None) if task.rows is None else task.rows] = solution.coef
+        return coef
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """What prediction needs: kernels with weight, samples with coefficients, and nothing else."""
+
+    kernels: list[Kernel] | None  # (a,) None for precomputed stacks
+    active: np.ndarray  # (a,) positions among all kernels
+    rows: np.ndarray  # (s,) positions among the training rows
+    X: Any  # (s, d) None for precomputed stacks
+    weights: np.ndarray  # (a, n_problems) times the kernels' scales
+    coef: np.ndarray  # (s, n_problems)
+    clipped: dict[int, np.ndarray]  # coefficients of each clipped kernel, by its place in `active`
+    intercept: np.ndarray  # (n_problems,)
+    shape: tuple[int, int]  # training rows and kernels that a precomputed stack must have
+
+    def decide(self, X: Any) -> np.ndarray:  # (n, n_problems)
+        """Return the decision values of new samples, some rows at a time."""
+        out = np.tile(self.intercept, (X.shape[0], 1))
+        step = max(1, BLOCK // (8 * max(self.rows.size, 1)))
+        for start in range(0, X.shape[0] if self.rows.size else 0, step):
+            block = slice(start, start + step)
+            for k, matrix in self._matrices(X[block]):
+                out[block] += (matrix @ self.clipped.get(k, self.coef)) * self.weights[k]
+        if not np.all(np.isfinite(out)):
+            raise ValueError("X leads to NaN or infinite kernel values: check how it was made, or scale it.")
+        return out
+
+    def _matrices(self, X: Any) -> Iterator[tuple[int, np.ndarray]]:
+        if self.kernels is not None:
+            return evaluate(self.kernels, X, self.X)
+        return ((k, X[:, self.rows, column]) for k, column in enumerate(self.active))
+
+
+def expand(posed: Posed, weights: np.ndarray, coef: np.ndarray, intercept: np.ndarray) -> Expansion:
+    """Keep what prediction needs: no zero weights, no zero coefficients, no Gram matrix."""
+    made = posed.assembly
+    active = np.flatnonzero(weights.any(axis=0))
+    bases = {place: made.bases[k] for place, k in enumerate(active.tolist()) if k in made.bases}
+    support = np.arange(coef.shape[1]) if bases else np.flatnonzero(coef.any(axis=0))
+    return Expansion(
+        kernels=None if made.kernels is None else [made.kernels[k] for k in active],
+        active=active,
+        rows=posed.targets.rows[support],
+        X=None if made.X is None else made.X[support],
+        weights=(weights * made.scales)[:, active].T,
+        coef=coef[:, support].T,
+        clipped={place: basis @ (basis.T @ coef.T) for place, basis in bases.items()},
+        intercept=intercept,
+        shape=(posed.targets.n_rows, len(made.names)),
+    )
+
+
+class MKLEstimator(BaseEstimator):
+    """The part of an estimator that does not depend on what is predicted."""
+
+    kernels: Any
+    penalty: Any
+    loss: Any
+    C: Any
+    solver: Any
+    normalize: Any
+    tol: Any
+    max_iter: Any
+    psd: Any
+    memory: Any
+    random_state: Any
+    n_jobs: Any
+    progress: Any
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    @property
+    def _precomputed(self) -> bool:
+        return isinstance(self.kernels, str) and self.kernels == "precomputed"
+
+    def _read(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+        """Check samples and labels for a fit."""
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        if self._precomputed:
+            X, y = read_stack(X), column_or_1d(y, warn=True)
+            check_consistent_length(X, y)
+            validate_data(self, X, skip_check_array=True)
+            return X, y
+        _check_columns(X)
+        return validate_data(self, X, y, accept_sparse="csr", dtype=NUMBERS)
+
+    def _read_new(self, X: Any) -> Any:
+        """Check samples to predict."""
+        if self._precomputed:
+            return _read_new_stack(X, self._expansion.shape)
+        _check_columns(X)
+        X = validate_data(self, X, accept_sparse="csr", dtype=NUMBERS, reset=False)
+        return X.astype(self._expansion.X.dtype, copy=False)
+
+    def _check_parameters(self) -> tuple[Options, Loss, MixingPenalty]:
+        """Refuse parameters that make no sense, before any work is done."""
+        check_number("C", self.C)
+        check_number("tol", self.tol)
+        check_whole("max_iter", self.max_iter)
+        options = Options(self.normalize, self.psd, self.memory, self.random_state)
+        return options, make_loss(self.loss), make_penalty(self.penalty)
+
+    def _assemble(self, X: Any, frame: Any, options: Options, targets: Targets) -> Assembly:
+        """Compute or take the kernels on the rows that count."""
+        if self._precomputed:
+            return from_stack(X, options, targets)
+        X = X if targets.rows.size == X.shape[0] else X[targets.rows]
+        names = getattr(self, "feature_names_in_", None)
+        frame = frame if hasattr(frame, "iloc") else None
+        return from_samples(X, self.kernels, options, weight=targets.weight, names=names, frame=frame)
+
+    # -- solving ------------------------------------------------------------------------------------------
+
+    def _solve(self, problem: Problem, start: np.ndarray | None = None) -> Solution:
+        return solve(
+            problem,
+            self.solver,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            start=start,
+            progress=bool(self.progress),
+        )
+
+    def _solve_all(self, posed: Posed) -> list[Solution]:
+        """Solve every question, on threads that share the kernels."""
+
+        def answer(task: Task) -> Solution:
+            return self._solve(posed.problem(task, self.C))
+
+        return Parallel(n_jobs=self.n_jobs, prefer="threads")(delayed(answer)(task) for task in posed.tasks)
+
+    def _warn_if_loose(self, solutions: Sequence[Solution]) -> None:
+        """Say once if a gap missed tol, by how much and what to do; an interruption was already told."""
+        loose = [s for s in solutions if s.status in (Status.MAX_ITER, Status.STALLED)]
+        if loose:
+            worst = max(loose, key=lambda solution: solution.gap)
+            where = f" in {len(loose)} of {len(solutions)} problems" if len(solutions) > 1 else ""
+            warnings.warn(
+                f"The relative duality gap reached {worst.gap:.1e}, not tol={self.tol:g}{where}. {worst.status.value}",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _keep(self, posed: Posed, solutions: Sequence[Solution]) -> None:
+        """Set the fitted attributes; those with an entry per problem are single for a single problem."""
+        weights, coef = posed.weights(solutions), posed.coefficients(solutions)
+        intercept = np.array([solution.intercept for solution in solutions])
+        self._expansion = expand(posed, weights, coef, intercept)
+        self._certificates = [solution.certificate for solution in solutions]
+        support = np.flatnonzero(coef.any(axis=0))
+        self._n_samples = posed.targets.rows.size
+        self.support_ = posed.targets.rows[support]
+        self.problem_names_ = [task.name for task in posed.tasks]
+        self.kernel_names_ = posed.assembly.names
+        self.kernel_scales_ = posed.assembly.scales
+        self.storage_ = posed.assembly.storage
+        self.solver_ = solutions[0].solver
+        self.dual_gap_ = max(solution.gap for solution in solutions)
+        self.intercept_ = intercept
+        self.weights_ = _single(weights)
+        self.dual_coef_ = _single(coef[:, support])
+        self.objective_ = _single(np.array([solution.certificate.upper for solution in solutions]))
+        self.n_iter_ = _single(np.array([solution.n_iter for solution in solutions]))
+        self.history_ = _single([solution.history for solution in solutions])
+        self.status_ = _single([solution.status.value for solution in solutions])
+
+    # -- reporting ----------------------------------------------------------------------------------------
+
+    def certificate(self) -> Certificate | list[Certificate]:
+        """Return the bounds that prove the answer, one certificate for each binary problem if there are several.
+
+        Returns
+        -------
+        Certificate or list of Certificate
+            With ``lower``, ``upper`` and ``gap``; printed, it reads as a sentence.
+        """
+        check_is_fitted(self)
+        return _single(self._certificates)
+
+    def summary(self) -> str:
+        """Return a short table: kernels by weight, support vectors, gap, time.
+
+        Returns
+        -------
+        str
+        """
+        check_is_fitted(self)
+        weights = np.atleast_2d(self.weights_)
+        sentences = [self.status_] if isinstance(self.status_, str) else list(dict.fromkeys(self.status_))
+        return report.summary(
+            title=f"{type(self).__name__}, penalty {self.penalty}, C={self.C:g}",
+            names=self.kernel_names_,
+            weights=weights,
+            gap=self.dual_gap_,
+            tol=self.tol,
+            n_samples=self._n_samples,
+            n_support=len(self.support_),
+            n_iter=int(np.sum(self.n_iter_)),
+            seconds=self.fit_time_,
+            solver=self.solver_,
+            storage=self.storage_,
+            status=" ".join(sentences),
+            problems=self.problem_names_,
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self._precomputed
+        tags.input_tags.three_d_array = self._precomputed
+        tags.input_tags.sparse = not self._precomputed and _accept_sparse(self.kernels)
+        return tags
+
+
+def _single(values: Any) -> Any:
+    """Return the one entry there is, or all of them."""
+    if len(values) > 1:
+        return values
+    return values[0].item() if isinstance(values, np.ndarray) and values.ndim == 1 else values[0]
+
+
+def _accept_sparse(kernels: Any) -> bool:
+    """Whether every kernel takes sparse samples; a bank that makes no sense is refused later, by fit."""
+    try:
+        return all(kernel.accepts_sparse for kernel in as_kernels(kernels))
+    except (TypeError, ValueError):
+        return False
+
+
+def _check_columns(X: Any) -> None:
+    """Refuse columns of a DataFrame that are not numbers, by name."""
+    if not hasattr(X, "iloc") or not hasattr(X, "columns"):
+        return
+    bad = [str(name) for j, name in enumerate(X.columns) if not _is_numeric(X.iloc[:, j])]
+    if bad:
+        few = ", ".join(bad[:8]) + (f" and {len(bad) - 8} more" if len(bad) > 8 else "")
+        raise ValueError(
+            f"X has columns that are not numbers: {few}; drop them, or encode them as numbers first."
+        )
+
+
+def _is_numeric(column: Any) -> bool:
+    if column.dtype.kind in "biuf":
+        return True
+    try:
+        column.astype(float)
+    except (TypeError, ValueError):
+        return False
+    return column.dtype.kind == "O"
+
+
+def _read_new_stack(X: Any, shape: tuple[int, int]) -> np.ndarray:
+    """Return a stack between new and training samples, or say what is wrong with its shape."""
+    stack = real_array(X)
+    if stack.ndim != 3 or stack.shape[1:] != shape:
+        raise ValueError(
+            f"X must have the shape (n_new, {shape[0]}, {shape[1]}): every new sample with each of the {shape[0]} "
+            f"training samples in each of the {shape[1]} kernels; got {stack.shape}."
+        )
+    return stack

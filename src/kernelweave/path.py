@@ -1,0 +1,117 @@
+"""The answers along a path of C, each started from the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import clone
+
+from .assemble import Task, check_number
+from .estimators.base import MKLEstimator, Posed
+from .problem import Solution
+
+
+@dataclass(frozen=True)
+class Path:
+    """Answers along a path of C, in the order in which C was given.
+
+    Attributes
+    ----------
+    C : ndarray of shape (length,)
+        The costs.
+    weights : ndarray of shape (length, m) or (length, n_problems, m)
+        Kernel weights.
+    gaps : ndarray of shape (length,)
+        Certified relative duality gap, the largest of all problems.
+    objectives : ndarray of shape (length,) or (length, n_problems)
+        Values of the primal problems.
+    n_support : ndarray of shape (length,)
+        Samples with a coefficient other than zero.
+    kernel_names : list of str
+        Name of each kernel.
+    """
+
+    C: np.ndarray
+    weights: np.ndarray
+    gaps: np.ndarray
+    objectives: np.ndarray
+    n_support: np.ndarray
+    kernel_names: list[str]
+
+
+def path(estimator: MKLEstimator, X: Any, y: Any, C: Sequence[float], sample_weight: Any = None) -> Path:
+    """Solve for several values of C, from the smallest up, each warm-started from the last.
+
+    The kernels are computed once, and the estimator itself is left as it is.
+
+    Parameters
+    ----------
+    estimator : MKLClassifier
+        What to solve; its own C is not used.
+    X, y : as for `fit`
+        The training samples.
+    C : sequence of float
+        Costs, in any order.
+    sample_weight : array of shape (n,), optional
+        As for `fit`.
+
+    Returns
+    -------
+    Path
+        With one entry for each C, in the order given.
+
+    Examples
+    --------
+    >>> import kernelweave as kw
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> along = kw.path(kw.MKLClassifier(), X[50:], y[50:], C=[0.1, 1.0, 10.0])
+    >>> along.weights.shape
+    (3, 10)
+    >>> bool(along.gaps.max() <= 1e-3)
+    True
+    """
+    costs = _read_costs(C)
+    worker = clone(estimator).set_params(C=float(costs[0]))
+    posed = worker._pose(X, y, sample_weight)
+    walks = Parallel(n_jobs=worker.n_jobs, prefer="threads")(
+        delayed(_walk)(worker, posed, task, costs) for task in posed.tasks
+    )
+    steps = list(zip(*walks, strict=True))  # for each C, the solutions of all problems
+    worker._warn_if_loose([solution for step in steps for solution in step])
+    several = slice(None) if len(posed.tasks) > 1 else 0
+    return Path(
+        C=costs,
+        weights=np.array([posed.weights(step)[several] for step in steps]),
+        gaps=np.array([max(solution.gap for solution in step) for step in steps]),
+        objectives=np.array([[solution.certificate.upper for solution in step] for step in steps])[
+            :, several
+        ],
+        n_support=np.array([np.count_nonzero(posed.coefficients(step).any(axis=0)) for step in steps]),
+        kernel_names=posed.assembly.names,
+    )
+
+
+def _read_costs(C: Sequence[float]) -> np.ndarray:
+    costs = list(np.ravel(np.asarray(C, dtype=object)))
+    if not costs:
+        raise ValueError("C is empty: give at least one cost.")
+    for cost in costs:
+        check_number("every entry of C", cost)
+    return np.array(costs, dtype=float)
+
+
+def _walk(worker: MKLEstimator, posed: Posed, task: Task, costs: np.ndarray) -> list[Solution]:
+    """Solve one binary problem for every cost, from the smallest up; answers in the order of ``costs``."""
+    found: list[Any] = [None] * costs.size
+    problem, last, start = posed.problem(task, 1.0), 1.0, None
+    unit = problem.C
+    for j in np.argsort(costs, kind="stable"):
+        start = None if start is None else start * (costs[j] / last)
+        found[j] = worker._solve(replace(problem, C=costs[j] * unit), start)
+        start, last = found[j].beta, costs[j]
+    return found

@@ -1,0 +1,119 @@
+"""Alternation: a support vector machine at fixed weights, then the weights its block norms ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..losses import Hinge
+from ..losses.base import BoxQuadratic
+from ..problem import Certificate, Point, Problem, Status
+from .base import Solver
+
+Machine = Callable[[np.ndarray, np.ndarray, np.ndarray, float], np.ndarray]
+
+
+@dataclass
+class AlternatingState:
+    """Weights, the duals of the machine at those weights, and their products."""
+
+    box: BoxQuadratic
+    weights: np.ndarray  # (m,)
+    beta: np.ndarray  # (n,)
+    g: np.ndarray  # (n, m)
+    q: np.ndarray  # (m,)
+    eps: float = 1e-2
+
+
+class Alternating(Solver):
+    """Solve a single-kernel machine, update the weights in closed form, repeat; works for every penalty here.
+
+    Parameters
+    ----------
+    machine : "smo", "libsvm" or callable, default="smo"
+        The single-kernel solver: this library's SMO, warm-started; scikit-learn's LIBSVM; or a function
+        ``(kernel, y, C, eps) -> beta`` of signed duals, with kernel (n, n), y and C (n,) and eps the violation allowed.
+
+    Examples
+    --------
+    >>> import kernelweave as kw
+    >>> kw.solvers.Alternating(machine="libsvm").name
+    'alternating'
+    """
+
+    name = "alternating"
+    needs = ("combine", "spread")
+
+    def __init__(self, machine: str | Machine = "smo"):
+        self.machine = machine
+
+    def refuse(self, problem: Problem) -> str | None:
+        if not hasattr(problem.loss, "quadratic"):
+            return f"needs a loss with a quadratic dual, not {problem.loss}: use loss='hinge' or 'squared_hinge'."
+        if self.machine not in ("smo", "libsvm") and not callable(self.machine):
+            return f"knows the machines 'smo' and 'libsvm', or a function, not {self.machine!r}."
+        if self.machine != "smo" and not isinstance(problem.loss, Hinge):
+            return "takes only loss='hinge' with a machine that is not 'smo'."
+        return None
+
+    def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> AlternatingState:
+        n, m = problem.gram.shape
+        box = problem.loss.quadratic(problem.y, problem.C)
+        weights = problem.penalty.weights_of_norms(np.ones(m))
+        beta = np.zeros(n) if start is None else start.copy()
+        return AlternatingState(box, weights, beta, np.zeros((n, m)), np.zeros(m))
+
+    def step(self, problem: Problem, state: AlternatingState) -> bool:
+        kernel = problem.gram.combine(np.arange(problem.gram.shape[0]), state.weights)
+        beta = self._machine(problem, state, kernel)
+        state.beta = problem.loss.project(beta, problem.y, problem.C)
+        self.refresh(problem, state)
+        return True
+
+    def _machine(self, problem: Problem, state: AlternatingState, kernel: np.ndarray) -> np.ndarray:
+        if self.machine == "smo":
+            return _smo(kernel, state)
+        if self.machine == "libsvm":
+            return _libsvm(kernel, problem.y, problem.C, state.eps)
+        return np.asarray(self.machine(kernel, problem.y, problem.C, state.eps))  # type: ignore[operator]
+
+    def read(self, problem: Problem, state: AlternatingState) -> Point:
+        return Point(state.beta.copy(), state.weights.copy(), state.q.copy(), state.g @ state.weights)
+
+    def heed(self, problem: Problem, state: AlternatingState, certificate: Certificate) -> Status | None:
+        u = state.weights * np.sqrt(state.q)
+        energy = 0.5 * float(state.weights @ state.q)
+        penalised = problem.penalty.norm(u) - energy  # r(w), where the weights are penalised and not constrained
+        mixing = problem.penalty.value(state.q) + penalised - energy
+        if mixing < 0.5 * (certificate.upper - certificate.lower):
+            state.eps *= 0.2
+        state.weights = problem.penalty.weights_of_norms(u)
+        return Status.STALLED if state.eps < 1e-13 else None
+
+    def refresh(self, problem: Problem, state: AlternatingState) -> None:
+        support = np.flatnonzero(state.beta)
+        state.g = problem.gram.spread(state.beta[support], support)
+        state.q = np.maximum(state.beta @ state.g, 0.0)
+
+
+def _smo(kernel: np.ndarray, state: AlternatingState) -> np.ndarray:
+    """Run the library's SMO on one kernel, from the last duals."""
+    from ..compiled.quadratic import quadratic
+
+    box, beta = state.box, state.beta.copy()
+    gradient = kernel @ beta + box.ridge * beta - box.linear
+    kernel.flat[:: beta.size + 1] += box.ridge
+    quadratic(kernel, gradient, beta, box.lower, box.upper, state.eps, 1000 * beta.size)
+    return beta
+
+
+def _libsvm(kernel: np.ndarray, y: np.ndarray, C: np.ndarray, eps: float) -> np.ndarray:
+    """Run scikit-learn's LIBSVM on one kernel; signed duals."""
+    from sklearn.svm import SVC
+
+    machine = SVC(kernel="precomputed", C=1.0, tol=2.0 * eps).fit(kernel, y, sample_weight=C)
+    beta = np.zeros(y.size)
+    beta[machine.support_] = machine.dual_coef_[0]
+    return beta

@@ -1,0 +1,99 @@
+"""One instance of everything that can be chosen: what is listed here goes through the laws of its room.
+
+A new kernel, penalty, loss or representation needs one line here; solvers join by their own table.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernelweave import grams, losses, penalties, solvers
+from kernelweave import kernels as K
+from kernelweave.penalties.norms import EntropicProx, SimplexProx
+
+M = 8  # kernels that a penalty with one number per kernel is written for; see ``sized``
+BASES = {"GramStack", "Kernel", "Loss", "MixingPenalty", "Solver"}
+PRICES = np.array([1.0, 0.8, 1.3, 1.0, 0.6, 1.1, 0.9, 1.5])
+SHARES = np.array([0.2, 0.1, 0.15, 0.05, 0.1, 0.2, 0.15, 0.05])
+
+
+def minimum(X, Z):
+    return np.minimum(X[:, None, :], Z[None, :, :]).sum(axis=2)
+
+
+KERNELS = [
+    K.Linear(),
+    K.Linear(on=[0, 2]),
+    K.Polynomial(),
+    K.Polynomial(degree=2, gamma=0.5, coef0=0.0, on=-1),
+    K.Sigmoid(gamma=0.1),
+    K.RBF(),
+    K.RBF(gamma=0.3, factor=2.0),
+    K.RBF(gamma="auto", on=1),
+    K.Laplacian(),
+    K.Chi2(gamma=0.5),
+    K.HistogramIntersection(),
+    K.Cosine(),
+    K.Constant(0.5),
+    K.Callable(minimum, "minimum", psd=True),
+    K.RBF(gamma=0.5) + K.Linear(on=slice(0, 2)) + K.Linear(),
+    K.RBF(gamma=0.5, on=0) * K.Polynomial(degree=2),
+    2.5 * K.Laplacian(gamma=0.2),
+    K.Polynomial(degree=2, on=[0, 1]).normalised(),
+    (0.5 * (K.Linear() + K.Constant())).normalised(),
+    K.Chi2() * K.Constant(2.0),
+]
+PENALTIES = [
+    penalties.Fixed(),
+    penalties.Fixed(np.array([0.5, 0.0, 1.0, 2.0, 0.1, 0.3, 1.0, 0.7])),
+    penalties.L1(),
+    penalties.L1(PRICES),
+    penalties.Lp(1.05),
+    penalties.Lp(4 / 3),
+    penalties.Lp(2.0),
+    penalties.Lp(8.0),
+    penalties.Lp(np.inf),
+    penalties.MoreauYosida(a=0.5),
+    penalties.MoreauYosida(a=0.2 * PRICES[::-1], d=PRICES),
+    penalties.ElasticNet(c1=0.4, c2=0.5),
+    penalties.Group(["a", "b", "a", "c", "b", "c", "a", "a"], within=np.inf, between=1.2),
+    penalties.Group([2, 2, 1, 1, 2, 0, 0, 1], within=3.0, between=2.0),
+]
+EXTREMES = [penalties.Lp(p) for p in (1.001, 1.004, 100.0)] + [
+    penalties.Group([0, 1, 0, 1, 0, 1, 0, 1], within=1.004, between=50.0)
+]
+TOOLS = [SimplexProx(SHARES, 0.7, PRICES**2), EntropicProx(SHARES, 0.7, PRICES**2)]
+LOSSES = [losses.Hinge(), losses.SquaredHinge()]
+GRAMS = [grams.DenseGram]  # each is called with (stack, scale)
+SOLVERS = sorted(solvers._NAMES)
+
+
+def exported(room) -> set[str]:
+    """Return the names of the classes that a room exports, its base class left out."""
+    return {name for name in room.__all__ if isinstance(getattr(room, name), type)} - BASES
+
+
+def names(instances) -> set[str]:
+    """Return the names of the classes of some instances."""
+    return {type(instance).__name__ for instance in instances}
+
+
+def rearranged(penalty, index):
+    """Return the penalty for the kernels ``index`` of the eight it was written for."""
+    params = penalty.get_params(deep=False)
+    picked = {name: np.asarray(v)[index] if np.ndim(v) else v for name, v in params.items()}
+    return type(penalty)(**picked)
+
+
+def sized(penalty, m):
+    """Return the penalty for the first ``m`` kernels."""
+    return rearranged(penalty, np.arange(m))
+
+
+def label(instance) -> str:
+    """Return a short name for the tables of pytest."""
+    if not hasattr(instance, "get_params"):
+        return getattr(instance, "__name__", str(instance))
+    params = instance.get_params(deep=False).items()
+    texts = [f"{name}={'own' if np.ndim(v) else str(v)[:5]}" for name, v in params if v is not None]
+    return "-".join([type(instance).__name__, *texts])

@@ -1,0 +1,215 @@
+"""The door: kernels computed in pieces, scaled, checked and clipped as promised."""
+
+from __future__ import annotations
+
+import builtins
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import kernelweave as kw
+from kernelweave import assemble
+from kernelweave import kernels as K
+from kernelweave.assemble import Options, check_memory, from_samples, from_stack, read_stack, read_targets
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((40, 3))
+Y = np.where(X[:, 0] * X[:, 1] > 0, 1, 0)
+WEIGHT = RNG.uniform(0.5, 2.0, 40)
+BANK = K.rbf(gamma=[0.1, 1.0]) + K.linear() + K.polynomial(degree=3) + K.rbf(gamma=2.0, on="each")
+
+
+def made(kernels=BANK, X=X, weight=WEIGHT, **options):
+    return from_samples(X, kernels, Options(**options), weight=weight)
+
+
+def ready(stack, weight=None, **options):
+    return from_stack(read_stack(stack), Options(**options), read_targets(Y, weight))
+
+
+def matrices(assembly):
+    """The kernels as the solver sees them, (m, n, n)."""
+    return np.moveaxis(assembly.gram.stack * assembly.gram.scale, 2, 0)
+
+
+def mixed_signs(n=40, seed=1):
+    """A symmetric matrix with eigenvalues of both signs."""
+    vectors, _ = np.linalg.qr(np.random.default_rng(seed).standard_normal((n, n)))
+    return (vectors * np.linspace(-3.0, 4.0, n)) @ vectors.T
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("rows", [1, 7, 40])
+def test_kernels_computed_in_pieces_are_the_kernels(rows, container, monkeypatch):
+    monkeypatch.setattr(assemble, "BUFFER", rows * 8 * 40 * 7)
+    stack = made(X=container(X), normalize=None).gram.stack
+    expected = [kernel(X) for item in BANK for kernel in item.resolve(X)]
+    np.testing.assert_allclose(np.moveaxis(stack, 2, 0), expected, atol=1e-12)
+
+
+def test_precision_is_that_of_the_samples():
+    assert made(X=X.astype(np.float32)).gram.stack.dtype == np.float32
+    assert made(X=X.astype(np.float32)).storage == "dense float32, 43.8 KiB"
+
+
+# --- scale -----------------------------------------------------------------------
+
+
+def test_trace_gives_a_weighted_mean_diagonal_of_one():
+    diagonals = made(normalize="trace").gram.diagonal()
+    np.testing.assert_allclose(WEIGHT @ diagonals / WEIGHT.sum(), 1.0)
+
+
+def test_diagonal_gives_ones():
+    assembly = made(normalize="diagonal")
+    np.testing.assert_allclose(assembly.gram.diagonal(), 1.0)
+    assert all(name.startswith("normalised") for name in assembly.names)
+
+
+def test_center_gives_variance_one_in_feature_space():
+    share = WEIGHT / WEIGHT.sum()
+    P = np.eye(40) - np.outer(np.ones(40), share)
+    for matrix in matrices(made(normalize="center")):
+        assert share @ np.diagonal(P @ matrix @ P.T) == pytest.approx(1.0)
+
+
+def test_centring_the_matrices_themselves_changes_no_answer():
+    stack = made(normalize="center").gram.stack
+    P = np.eye(40) - 1 / 40
+    centred = np.stack([P @ stack[:, :, k] @ P for k in range(7)], axis=2)
+    plain, moved = (
+        kw.MKLClassifier("precomputed", normalize="center", tol=1e-9).fit(A, Y) for A in (stack, centred)
+    )
+    np.testing.assert_allclose(plain.weights_, moved.weights_, atol=1e-4)
+    np.testing.assert_allclose(plain.decision_function(stack), moved.decision_function(centred), atol=1e-4)
+
+
+@pytest.mark.parametrize("normalize", ["trace", "center"])
+def test_scaling_a_kernel_beforehand_changes_nothing(normalize):
+    stack = made(normalize=None).gram.stack
+    scaled = stack * np.geomspace(1e-6, 1e6, 7)
+    np.testing.assert_allclose(
+        matrices(ready(stack, normalize=normalize)), matrices(ready(scaled, normalize=normalize)), rtol=1e-9
+    )
+
+
+def test_none_leaves_kernels_as_they_are():
+    np.testing.assert_array_equal(made(normalize=None).scales, 1.0)
+
+
+# --- definiteness -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rank_deficient_kernels_pass(dtype):
+    low = (X @ X.T).astype(dtype)
+    twice = np.repeat(np.repeat(low[:20, :20], 2, axis=0), 2, axis=1)
+    assert ready(np.stack([low, twice, 1e-9 * low, 1e9 * low], axis=2)).kept.size == 4
+
+
+def test_rounding_asymmetry_passes():
+    matrix = X @ X.T
+    ready((matrix + 1e-9 * RNG.standard_normal((40, 40)) + 1e-7 * np.eye(40))[:, :, None])
+
+
+def test_indefinite_without_a_diagonal_is_seen():
+    hollow = np.zeros((40, 40))
+    hollow[0, 1] = hollow[1, 0] = 1e-12
+    with pytest.raises(ValueError, match=r"not symmetric|not positive semidefinite"):
+        ready(np.stack([X @ X.T, hollow], axis=2))
+
+
+def test_large_stacks_are_checked_on_some_samples(monkeypatch):
+    monkeypatch.setattr(assemble, "CHECK_FLOPS", 1.0)
+    matrix = mixed_signs(200)
+    for seed in (None, 0, np.random.RandomState(3)):
+        with pytest.raises(ValueError, match="kernel 1 is not positive"):
+            assemble._check_definite(
+                np.stack([np.eye(200), matrix], axis=2), ["kernel 0", "kernel 1"], [0, 1], seed
+            )
+
+
+def test_trusted_kernels_are_not_looked_at():
+    indefinite = mixed_signs()
+    ready(indefinite[:, :, None], psd="trust")
+    made(K.Callable(lambda A, B: A @ B.T, psd=True))
+
+
+def test_clip_keeps_the_positive_part_and_leaves_the_users_stack_alone():
+    stack = np.stack([X @ X.T, mixed_signs()], axis=2)
+    before = stack.copy()
+    assembly = ready(stack, psd="clip", normalize=None)
+    values, vectors = np.linalg.eigh(stack[:, :, 1])
+    positive = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    np.testing.assert_allclose(matrices(assembly), [stack[:, :, 0], positive], atol=1e-12)
+    np.testing.assert_array_equal(stack, before)
+    assert list(assembly.bases) == [1]
+
+
+def test_clip_copies_nothing_if_there_is_nothing_to_clip():
+    stack = np.ascontiguousarray((X @ X.T)[:, :, None])
+    assert ready(stack, psd="clip").gram.stack is stack
+
+
+@pytest.mark.parametrize("multiclass", ["ovr", "ovo"])
+def test_clipped_kernels_predict_training_samples_as_they_were_fitted(multiclass):
+    """On training samples, the untouched kernel with projected coefficients is the clipped kernel."""
+    stack = np.stack([X @ X.T, mixed_signs()], axis=2)
+    y = np.where(X[:, 2] > 0.5, 2, Y)
+    clipped = np.moveaxis(matrices(ready(stack, psd="clip", normalize=None)), 0, 2)
+    options = {"penalty": "lp", "normalize": None, "tol": 1e-9, "multiclass": multiclass}
+    ours = kw.MKLClassifier("precomputed", psd="clip", **options).fit(stack, y)
+    same = kw.MKLClassifier("precomputed", **options).fit(np.ascontiguousarray(clipped), y)
+    np.testing.assert_allclose(ours.decision_function(stack), same.decision_function(clipped), atol=1e-5)
+
+
+def test_clipped_functions_predict_new_samples():
+    model = kw.MKLClassifier([K.Sigmoid(gamma=1.0, coef0=-1.0), "rbf"], psd="clip", penalty="lp").fit(
+        X[:30], Y[:30]
+    )
+    assert model.decision_function(X[30:]).shape == (10,)
+    assert len(model.support_) <= 30
+
+
+# --- labels -----------------------------------------------------------------------
+
+
+def test_weights_multiply_and_balance_by_weight():
+    weight = np.array([1.0, 2.0, 0.0, 1.0, 4.0])
+    targets = read_targets(np.array(["b", "a", "a", "b", "a"]), weight, "balanced")
+    repeated = read_targets(np.repeat(["b", "a", "a", "b", "a"], weight.astype(int)), None, "balanced")
+    assert list(targets.rows) == [0, 1, 3, 4]
+    assert list(targets.codes) == [1, 0, 1, 0]
+    assert np.bincount(targets.codes, targets.cost) == pytest.approx(
+        np.bincount(repeated.codes, repeated.cost)
+    )
+
+
+def test_a_class_without_weight_is_no_class():
+    assert list(read_targets(np.array([0, 1, 2]), [1.0, 1.0, 0.0]).classes) == [0, 1]
+
+
+# --- memory -----------------------------------------------------------------------
+
+
+def test_memory_is_estimated_before_anything_is_allocated(monkeypatch):
+    with pytest.raises(ValueError) as refusal:
+        check_memory((10**6, 10**6, 1000), np.float64)
+    assert "7450580.6 GiB (1000 of 1000000 x 1000000 samples, float64)" in str(refusal.value)
+    with pytest.raises(ValueError, match=r"allows 1\.0 MiB: use fewer kernels or rows, or a larger"):
+        check_memory((1000, 1000, 10), np.float32, memory=2**20)
+    monkeypatch.setattr(assemble, "available_memory", lambda: 1000.0)
+    with pytest.raises(ValueError, match=r"memory='auto' allows 0\.8 KiB"):
+        made()
+
+
+def test_memory_where_the_system_does_not_say(monkeypatch):
+    def refuse(*_, **__):
+        raise OSError
+
+    assert assemble.available_memory() < 2**50
+    monkeypatch.setattr(builtins, "open", refuse)
+    assert assemble.available_memory() < 2**50
+    monkeypatch.setattr(assemble.os, "sysconf", refuse)
+    assert assemble.available_memory() == np.inf

@@ -1,0 +1,247 @@
+"""The judge: its bounds hold for any point, cannot be talked up, and are kept apart by the loop."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from kernelweave import DenseGram, Problem, certify, losses, penalties, solve
+from kernelweave.certify import primal_value
+from kernelweave.problem import Certificate, Point, Status
+from kernelweave.solvers.base import Solver
+from reference import solve_by_clarabel
+from registry import LOSSES, PENALTIES, label, sized
+
+N, M = 16, 4
+each_loss = pytest.mark.parametrize("loss", LOSSES, ids=label)
+each_penalty = pytest.mark.parametrize("penalty", PENALTIES, ids=label)
+
+
+def kernels(n=N, seed=1):
+    """Return points, noisy labels and four kernels on them."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    y = np.where(X[:, 0] * X[:, 1] + 0.5 * rng.normal(size=n) > 0, 1.0, -1.0)
+    far = ((X[:, None] - X) ** 2).sum(axis=2)
+    return y, np.stack([np.exp(-far), np.exp(-0.1 * far), X @ X.T, (1 + X @ X.T) ** 2], axis=2)
+
+
+def problem_of(penalty=None, loss=None, C=1.0, n=N):
+    y, stack = kernels(n)
+    penalty = sized(penalty or penalties.Lp(2), M)
+    return Problem(DenseGram(stack), loss or losses.Hinge(), penalty, y, C)
+
+
+def optimum_of(problem):
+    return solve_by_clarabel(problem.gram.stack, problem.y, problem.C, problem.penalty, problem.loss).value
+
+
+def full_point(problem, beta, weights):
+    return Point(beta, weights, problem.gram.quad(beta), problem.gram.matvec(beta, weights))
+
+
+def primal_by_hand(problem, coef, weights, bias):
+    """Return the primal objective of ``f = K_w coef + bias`` by plain formulas."""
+    K = problem.gram.stack * problem.gram.scale
+    u = weights * np.sqrt(np.maximum(np.einsum("i,ijk,j->k", coef, K, coef), 0.0))
+    f = (K @ weights) @ coef + bias
+    return problem.penalty.norm(u) + float(np.sum(problem.loss.value(f, problem.y, problem.C)))
+
+
+# -- bounds --
+
+
+@each_penalty
+@each_loss
+def test_bounds_hold_at_any_point(penalty, loss, rng):
+    problem = problem_of(penalty, loss, C=np.linspace(0.5, 3.0, N))
+    best = optimum_of(problem)
+    for _ in range(20):
+        size, weights = 10.0 ** rng.uniform(-3, 3), rng.exponential(size=M) * rng.integers(0, 2, M)
+        found = certify(problem, Point(size * rng.normal(size=N), weights))
+        assert found.lower <= best * (1 + 1e-6)
+        assert found.upper >= best * (1 - 1e-6)
+        assert np.isfinite([found.lower, found.upper, found.scale, found.intercept]).all()
+
+
+@each_penalty
+@each_loss
+def test_bounds_meet_at_the_optimum(penalty, loss):
+    problem = problem_of(penalty, loss)
+    found = solve(problem, tol=1e-6)
+    again = certify(problem, Point(found.beta, found.weights))
+    assert again.gap <= 1e-5
+    assert again.upper == pytest.approx(optimum_of(problem), rel=1e-5)
+
+
+@each_loss
+def test_certificate_at_nothing_is_the_trivial_one(loss):
+    problem = problem_of(loss=loss)
+    found = certify(problem, Point(np.zeros(N), np.zeros(M)))
+    biases = np.linspace(-1, 1, 201)
+    trivial = min(float(np.sum(loss.value(np.full(N, b), problem.y, problem.C))) for b in biases)
+    assert found.lower == 0
+    assert found.upper == pytest.approx(trivial, rel=1e-3)
+
+
+@each_penalty
+@each_loss
+def test_upper_bound_is_attained_by_its_scale_and_intercept(penalty, loss, rng):
+    problem = problem_of(penalty, loss)
+    beta = loss.project(rng.normal(size=N), problem.y, problem.C)
+    weights = problem.penalty.weights(rng.random(M))
+    found = certify(problem, Point(beta, weights))
+    by_hand = primal_by_hand(problem, found.scale * beta, weights, found.intercept)
+    assert by_hand == pytest.approx(found.upper, rel=1e-9)
+
+
+# -- refinements --
+
+
+def test_scale_rescues_the_upper_bound_at_large_cost():
+    problem = problem_of(penalties.Lp(4 / 3), C=1e5)
+    good = solve(problem, tol=1e-6)
+    point = full_point(problem, 0.999 * good.coef, good.weights)
+    bias = problem.loss.best_bias(point.f, problem.y, problem.C)
+    plain = primal_by_hand(problem, point.beta, point.weights, bias)
+    scaled, scale, _ = primal_value(problem, point)
+    assert plain > 1.3 * good.certificate.upper
+    assert scaled < 1.001 * good.certificate.upper
+    assert scale == pytest.approx(1 / 0.999, rel=1e-4)
+
+
+def test_scale_never_hurts(rng):
+    problem = problem_of(C=10.0)
+    for _ in range(10):
+        beta = problem.loss.project(rng.normal(size=N), problem.y, problem.C)
+        point = full_point(problem, beta, rng.random(M))
+        bias = problem.loss.best_bias(point.f, problem.y, problem.C)
+        plain = primal_by_hand(problem, point.beta, point.weights, bias)
+        assert certify(problem, point).upper <= plain + 1e-9
+
+
+@each_loss
+def test_lower_bound_takes_the_best_multiple_of_the_duals(loss):
+    problem = problem_of(loss=loss)
+    beta = solve(problem, tol=1e-6).beta
+    full = certify(problem, Point(beta, np.zeros(M))).lower
+    assert certify(problem, Point(0.1 * beta, np.zeros(M))).lower == pytest.approx(full, rel=1e-4)
+
+
+def test_infeasible_duals_are_repaired(rng):
+    problem = problem_of()
+    wild = rng.normal(scale=10.0, size=N)
+    mended = problem.loss.project(wild, problem.y, problem.C)
+    assert certify(problem, Point(wild, np.ones(M))) == certify(problem, Point(mended, np.ones(M)))
+
+
+# -- the judge cannot be fooled --
+
+
+def test_running_products_are_ignored_unless_trusted(rng):
+    problem = problem_of()
+    beta, weights = problem.loss.project(rng.normal(size=N), problem.y, problem.C), np.full(M, 0.5)
+    honest = certify(problem, Point(beta, weights))
+    lying = Point(beta, weights, q=np.full(M, 1e-9), f=5.0 * problem.y)
+    assert certify(problem, lying) == honest
+    assert certify(problem, lying, trust=True).upper < 1e-3 * honest.upper
+
+
+def test_trust_needs_both_products():
+    problem = problem_of()
+    point = Point(np.zeros(N), np.ones(M), q=np.zeros(M))
+    assert certify(problem, point, trust=True) == certify(problem, point)
+
+
+class Scripted(Solver):
+    """Offers given points one after the other, whatever they are worth."""
+
+    name = "scripted"
+
+    def __init__(self, points=()):
+        self.points = points
+
+    def init(self, problem, start, tol):
+        return {"next": -1, "refreshed": 0}
+
+    def step(self, problem, state):
+        state["next"] += 1
+        return True
+
+    def read(self, problem, state):
+        return self.points[min(state["next"], len(self.points) - 1)]
+
+    def refresh(self, problem, state):
+        state["refreshed"] += 1
+
+
+def half_good_points(problem):
+    """Return the optimum's solution, a point with only its lower and one with only its upper bound."""
+    good = solve(problem, tol=1e-8)
+    lower = full_point(problem, good.beta, np.eye(M)[2] * 1e-3)
+    upper = full_point(problem, good.coef * 0.5, 2.0 * good.weights)
+    return good, lower, upper
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0), (1, 0, 2), (2, 0, 1)])
+def test_best_bounds_are_kept_apart(order):
+    problem = problem_of(penalties.ElasticNet(0.1, 0.5))
+    good, *halves = half_good_points(problem)
+    poor = full_point(problem, np.zeros(N), np.zeros(M))
+    points = [[*halves, poor][i] for i in order]
+    alone = [certify(problem, point) for point in points]
+    assert min(found.gap for found in alone) > 1e-2
+    found = solve(problem, Scripted(points), tol=1e-12, max_iter=len(points))
+    assert found.certificate.lower == pytest.approx(max(c.lower for c in alone), rel=1e-12)
+    assert found.certificate.upper == pytest.approx(min(c.upper for c in alone), rel=1e-12)
+    assert found.gap <= 1e-6
+    assert_allclose(found.beta, good.beta)
+    by_hand = primal_by_hand(problem, found.coef, found.weights, found.intercept)
+    assert by_hand == pytest.approx(found.certificate.upper, rel=1e-9)
+
+
+def test_a_lying_solver_is_found_out():
+    problem = problem_of()
+    q = np.full(M, 1e-9)
+    liar = Point(np.zeros(N), np.zeros(M), q=q, f=5.0 * problem.y)
+    found = solve(problem, Scripted([liar]), max_iter=3)
+    assert found.status is Status.MAX_ITER
+    assert found.certificate == certify(problem, Point(np.zeros(N), np.zeros(M)))
+
+
+def test_drifted_products_are_recomputed_and_the_fit_goes_on():
+    problem = problem_of()
+    good = solve(problem, tol=1e-6)
+    true = full_point(problem, good.beta, good.weights)
+    poor = full_point(problem, 0.3 * good.beta, good.weights)
+    drifted = replace(poor, f=true.f * 1e3, q=poor.q * 1e-6)
+    found = solve(problem, Scripted([drifted, true]), max_iter=5, tol=1e-4)
+    assert found.converged
+    assert found.gap == pytest.approx(certify(problem, Point(found.beta, found.weights)).gap, abs=1e-6)
+
+
+# -- the record --
+
+
+def test_gap_is_relative_and_never_negative():
+    assert Certificate(9.0, 10.0).gap == pytest.approx(0.1)
+    assert Certificate(10.0 + 1e-9, 10.0).gap == 0.0
+    assert Certificate(0.0, 0.0).gap == 0.0
+    assert "9 <= optimum <= 10" in str(Certificate(9.0, 10.0))
+
+
+@pytest.mark.parametrize("C", [0.0, -1.0, np.nan, np.inf, [1.0] * (N - 1) + [0.0]])
+def test_problem_refuses_a_bad_cost(C):
+    with pytest.raises(ValueError, match="C must be a positive finite number"):
+        problem_of(C=C)
+
+
+def test_problem_refuses_targets_of_another_length():
+    y, stack = kernels()
+    with pytest.raises(ValueError, match="y has shape"):
+        Problem(DenseGram(stack), losses.Hinge(), penalties.L1(), y[1:], 1.0)
+    with pytest.raises(ValueError, match="there are 4 kernels"):
+        Problem(DenseGram(stack), losses.Hinge(), penalties.L1(d=[1.0, 2.0]), y, 1.0)

@@ -1,0 +1,441 @@
+"""Every solver on every penalty and loss: refused by name, or certified and equal to Clarabel's optimum."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+
+from kernelweave import DenseGram, Problem, certify, losses, penalties, solve, solvers
+from kernelweave.problem import Point, Status
+from reference import Inaccurate, solve_by_clarabel
+from registry import LOSSES, PENALTIES, SOLVERS, exported, label, sized
+
+each_solver = pytest.mark.parametrize("solver", SOLVERS)
+each_penalty = pytest.mark.parametrize("penalty", PENALTIES, ids=label)
+each_loss = pytest.mark.parametrize("loss", LOSSES, ids=label)
+EVERYDAY = [penalties.L1(), penalties.Lp(4 / 3), penalties.Lp(2.0)]
+each_everyday = pytest.mark.parametrize("penalty", EVERYDAY, ids=label)
+
+
+def widths(X, m):
+    """Return ``m`` kernels on the rows of X: a linear, a quadratic, and Gaussians from wide to narrow."""
+    dots, far = X @ X.T, ((X[:, None] - X) ** 2).sum(axis=2)
+    gaussians = [np.exp(-gamma * far) for gamma in np.geomspace(0.03, 10.0, 6)]
+    return np.stack([gaussians[3], dots, (1.0 + dots) ** 2, *gaussians[:3], *gaussians[4:]][:m], axis=2)
+
+
+def draw(n, seed, noise=0.7):
+    """Return points and labels that no kernel separates easily."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    y = np.where(X[:, 0] * X[:, 1] + 0.5 * X[:, 2] + noise * rng.normal(size=n) > 0, 1.0, -1.0)
+    y[:2] = 1.0, -1.0
+    return X, y
+
+
+def small(penalty, loss=None, C=2.0, n=30, m=5, seed=0):
+    X, y = draw(n, seed)
+    return Problem(DenseGram(widths(X, m)), loss or losses.Hinge(), sized(penalty, m), y, C)
+
+
+def optimum(problem):
+    """Return Clarabel's optimum; a drawn problem that is beyond it is drawn again."""
+    stack = problem.gram.stack * problem.gram.scale
+    try:
+        return solve_by_clarabel(stack, problem.y, problem.C, problem.penalty, problem.loss)
+    except Inaccurate:
+        reject()
+
+
+@cache
+def small_optimum(which, loss):
+    """Return Clarabel's optimum of the small problem with a registered penalty and loss, by their places."""
+    return optimum(small(PENALTIES[which], LOSSES[loss]))
+
+
+def attempt(problem, solver, **options):
+    """Return the solution, or None where the solver refuses the problem in a sentence that names it."""
+    try:
+        return solve(problem, solver, **options)
+    except ValueError as refusal:
+        if not str(refusal).startswith(f"solver {solver!r} "):
+            raise
+        assert str(refusal).endswith(".")
+        return None
+
+
+def taken(problem, solver, **options):
+    """Return the solution, or skip the test where the solver refuses."""
+    found = attempt(problem, solver, **options)
+    if found is None:
+        pytest.skip(f"{solver} does not take {label(problem.penalty)}")
+    return found
+
+
+def decision(problem, solution):
+    return problem.gram.matvec(solution.coef, solution.weights) + solution.intercept
+
+
+def check_against(problem, found, best, tol):
+    """Assert that a solution is certified to ``tol`` around the reference optimum ``best``."""
+    bounds, slack = found.certificate, 1e-6 + 10 * best.accuracy
+    where = f"{found.solver}: {bounds} {found.status}, reference {best.value}"
+    assert found.converged, where
+    assert bounds.gap <= tol, where
+    assert bounds.lower <= best.value * (1 + slack), where
+    assert bounds.upper >= best.value * (1 - slack), where
+    again = certify(problem, Point(found.beta, found.weights))
+    assert again.lower >= bounds.lower - 1e-9 * abs(bounds.lower), where
+    assert primal(problem, found) == pytest.approx(bounds.upper, rel=1e-8), where
+
+
+def primal(problem, found):
+    """Return the primal objective of the model in a solution."""
+    u = found.weights * np.sqrt(np.maximum(problem.gram.quad(found.coef), 0.0))
+    f = decision(problem, found)
+    return problem.penalty.norm(u) + float(np.sum(problem.loss.value(f, problem.y, problem.C)))
+
+
+# -- the cross product --
+
+
+def test_every_solver_is_registered_under_its_name():
+    assert exported(solvers) == {solver.__name__ for solver in solvers._NAMES.values()}
+    assert all(name == solver.name for name, solver in solvers._NAMES.items())
+
+
+@each_solver
+@pytest.mark.parametrize("which", range(len(PENALTIES)), ids=[label(p) for p in PENALTIES])
+@pytest.mark.parametrize("loss", range(len(LOSSES)), ids=[label(p) for p in LOSSES])
+def test_refused_by_name_or_certified_and_equal_to_the_reference(solver, which, loss):
+    problem = small(PENALTIES[which], LOSSES[loss])
+    found = attempt(problem, solver, tol=1e-4)
+    if found is not None:
+        assert found.solver == solver
+        check_against(problem, found, small_optimum(which, loss), 1e-4)
+
+
+@each_penalty
+@each_loss
+def test_the_choice_of_solver_always_works(penalty, loss):
+    assert solve(small(penalty, loss), tol=1e-3).converged
+
+
+def test_unknown_solver_is_refused_with_the_known_ones():
+    with pytest.raises(ValueError, match="solver 'nonsense' is not known: choose one of auto, ") as refusal:
+        solve(small(penalties.L1()), "nonsense")
+    assert all(name in str(refusal.value) for name in SOLVERS)
+
+
+@each_solver
+def test_a_stack_without_the_needed_capability_is_refused(solver):
+    problem = small(penalties.Lp(2))
+    needs = solvers._NAMES[solver].needs
+
+    class Bare:
+        shape, quad, matvec = problem.gram.shape, problem.gram.quad, problem.gram.matvec
+
+    if needs:
+        with pytest.raises(ValueError, match=f"solver '{solver}' needs {needs[0]}.* which Bare lacks"):
+            solve(replace(problem, gram=Bare()), solver)
+
+
+@each_solver
+def test_solvers_are_knobs_and_nothing_else(solver):
+    one = solvers._NAMES[solver]()
+    before = dict(vars(one))
+    attempt(small(penalties.L1()), one.name)
+    attempt(small(penalties.Lp(2)), one.name)
+    assert vars(one) == before
+    assert repr(clone(one)) == repr(one)
+
+
+# -- random problems --
+
+
+@st.composite
+def rough_problems(draws):
+    """Draw points, labels and costs with what makes life hard: copies, imbalance, large and tiny C."""
+    n, m = draws(st.sampled_from([4, 9, 17, 30, 45, 60, 80])), draws(st.integers(1, 8))
+    X, y = draw(n, draws(st.integers(0, 10**6)), draws(st.sampled_from([0.0, 0.7, 3.0])))
+    stack = widths(X, m)
+    if draws(st.booleans()):  # badly unbalanced
+        y = -np.ones(n)
+        y[: draws(st.integers(1, 2))] = 1.0
+    if draws(st.booleans()):  # duplicate samples, some with the other label
+        index = np.r_[np.arange(n - n // 3), np.arange(n // 3)]
+        stack = stack[np.ix_(index, index)]
+    if m > 1 and draws(st.booleans()):  # duplicate kernels
+        stack[:, :, m - 1] = stack[:, :, 0]
+    if draws(st.booleans()):
+        stack = stack * n / np.einsum("iik->k", stack)
+    C = draws(st.sampled_from(np.geomspace(1e-2, 1e3, 11)))
+    if draws(st.booleans()):
+        C = C * np.linspace(0.2, 3.0, n)
+    return stack, y, C
+
+
+@each_penalty
+@each_loss
+@settings(max_examples=8)
+@given(rough=rough_problems())
+def test_random_problems_agree_with_clarabel(penalty, loss, rough):
+    stack, y, C = rough
+    problem = Problem(DenseGram(stack), loss, sized(penalty, stack.shape[2]), y, C)
+    best = optimum(problem)
+    for solver in SOLVERS:
+        found = attempt(problem, solver, tol=1e-4)
+        if found is not None:
+            check_against(problem, found, best, 1e-4)
+
+
+@each_everyday
+@settings(max_examples=20)
+@given(rough=rough_problems())
+def test_random_problems_agree_with_clarabel_on_everyday_penalties(penalty, rough):
+    stack, y, C = rough
+    problem = Problem(DenseGram(stack), losses.Hinge(), penalty, y, C)
+    best = optimum(problem)
+    for solver in SOLVERS:
+        found = attempt(problem, solver, tol=1e-4)
+        if found is not None:
+            check_against(problem, found, best, 1e-4)
+
+
+@each_solver
+@each_everyday
+def test_single_precision_kernels_are_enough(solver, penalty):
+    problem = small(penalty)
+    rounded = replace(problem, gram=DenseGram(problem.gram.stack.astype(np.float32)))
+    found = taken(rounded, solver, tol=1e-4)
+    assert found.converged
+    assert found.certificate.upper == pytest.approx(solve(problem, tol=1e-6).certificate.upper, rel=2e-4)
+
+
+# -- invariances --
+
+
+def assert_same_optimum(found, other, factor=1.0):
+    """Assert that the brackets of two solutions overlap, the second one's times ``factor``."""
+    slack = 1e-9 * abs(found.certificate.upper)
+    assert factor * other.certificate.lower <= found.certificate.upper + slack
+    assert found.certificate.lower <= factor * other.certificate.upper + slack
+
+
+@each_solver
+@each_everyday
+def test_permuting_samples_and_kernels_permutes_the_answer(solver, penalty, rng):
+    problem = small(penalty)
+    n, m = problem.gram.shape
+    rows, columns = rng.permutation(n), rng.permutation(m)
+    stack = problem.gram.stack[np.ix_(rows, rows, columns)]
+    moved = replace(problem, gram=DenseGram(stack), y=problem.y[rows], C=problem.C[rows])
+    found, other = taken(problem, solver, tol=1e-6), taken(moved, solver, tol=1e-6)
+    assert_same_optimum(found, other)
+    assert_allclose(other.weights, found.weights[columns], atol=3e-3)
+    assert_allclose(decision(moved, other), decision(problem, found)[rows], atol=5e-3)
+
+
+@each_solver
+@each_everyday
+def test_larger_kernels_and_smaller_cost_leave_the_decision(solver, penalty):
+    problem = small(penalty, C=4.0)
+    scaled = replace(problem, gram=DenseGram(4.0 * problem.gram.stack), C=problem.C / 4.0)
+    found, other = taken(problem, solver, tol=1e-6), taken(scaled, solver, tol=1e-6)
+    assert_allclose(decision(scaled, other), decision(problem, found), atol=5e-3)
+    assert_same_optimum(found, other, 4.0)
+
+
+@each_solver
+@each_everyday
+def test_scale_of_the_stack_is_as_good_as_scaled_kernels(solver, penalty):
+    problem = small(penalty)
+    scale = np.linspace(0.5, 2.0, 5)
+    lazy = replace(problem, gram=DenseGram(problem.gram.stack, scale))
+    eager = replace(problem, gram=DenseGram(problem.gram.stack * scale))
+    assert_same_optimum(taken(lazy, solver, tol=1e-5), taken(eager, solver, tol=1e-5))
+
+
+@each_solver
+@each_everyday
+def test_a_constant_added_to_a_kernel_changes_nothing(solver, penalty):
+    problem = small(penalty)
+    raised = replace(problem, gram=DenseGram(problem.gram.stack + np.array([0.0, 3.0, 0.0, 1.0, 0.0])))
+    assert_same_optimum(taken(problem, solver, tol=1e-5), taken(raised, solver, tol=1e-5))
+
+
+@each_solver
+@each_everyday
+@each_loss
+def test_doubling_a_sample_is_doubling_its_cost(solver, penalty, loss):
+    problem = small(penalty, loss)
+    index = np.r_[np.arange(30), 4, 7]
+    stack = problem.gram.stack[np.ix_(index, index)]
+    longer = replace(problem, gram=DenseGram(stack), y=problem.y[index], C=problem.C[index])
+    dearer = replace(problem, C=np.where(np.isin(np.arange(30), [4, 7]), 4.0, 2.0))
+    assert_same_optimum(taken(longer, solver, tol=1e-5), taken(dearer, solver, tol=1e-5))
+
+
+@each_solver
+def test_duplicate_kernels_change_nothing_for_l1(solver):
+    problem = small(penalties.L1())
+    doubled = replace(problem, gram=DenseGram(np.repeat(problem.gram.stack, 2, axis=2)))
+    assert_same_optimum(taken(problem, solver, tol=1e-5), taken(doubled, solver, tol=1e-5))
+
+
+@each_solver
+def test_l1_weights_are_sparse(solver):
+    found = taken(small(penalties.L1(), m=8), solver, tol=1e-5)
+    assert np.count_nonzero(found.weights > 1e-3) < 8
+    if solver != "alternating":  # whose weights only shrink towards zero
+        assert np.count_nonzero(found.weights) < 8
+    assert found.weights.sum() <= 1 + 1e-9
+    expected = optimum(small(penalties.L1(), m=8)).weights
+    assert_allclose(found.weights, expected, atol=0.03)
+    assert set(np.flatnonzero(expected > 0.05)) <= set(np.flatnonzero(found.weights))
+
+
+@each_solver
+@each_penalty
+def test_one_kernel(solver, penalty):
+    found = taken(small(penalty, m=1), solver, tol=1e-5)
+    assert found.converged
+    assert found.certificate.upper == pytest.approx(optimum(small(penalty, m=1)).value, rel=2e-5)
+
+
+@each_solver
+@each_everyday
+def test_a_kernel_of_zeros_gets_no_say(solver, penalty):
+    problem = small(penalty, m=3)
+    padded = replace(problem, gram=DenseGram(np.insert(problem.gram.stack, 1, 0.0, axis=2)))
+    assert_same_optimum(taken(problem, solver, tol=1e-5), taken(padded, solver, tol=1e-5))
+
+
+# -- the loop --
+
+
+@each_solver
+@each_everyday
+def test_warm_start_from_the_solution(solver, penalty):
+    problem = small(penalty)
+    found = taken(problem, solver, tol=1e-5)
+    again = solve(problem, solver, tol=1e-3, start=found.beta)
+    assert again.converged
+    if penalty.smooth:
+        assert len(again.history.iteration) == 1
+    cold = solve(problem, solver, tol=1e-3)
+    assert len(again.history.iteration) <= len(cold.history.iteration) + 1
+
+
+@each_solver
+def test_an_infeasible_start_is_mended(solver, rng):
+    problem = small(penalties.L1() if solver in ("proximal", "skm") else penalties.Lp(2))
+    found = taken(problem, solver, start=rng.normal(scale=100.0, size=30))
+    assert found.converged
+
+
+@each_solver
+@each_everyday
+def test_one_step_returns_an_honest_wide_certificate(solver, penalty):
+    problem = small(penalty, C=100.0, n=60)
+    found = taken(problem, solver, tol=1e-12, max_iter=1)
+    best = solve(problem, tol=1e-7).certificate
+    assert found.status is Status.MAX_ITER
+    assert found.n_iter == 1
+    assert not found.converged
+    assert found.gap > 1e-12
+    assert found.certificate.lower <= best.upper
+    assert found.certificate.upper >= best.lower
+    assert primal(problem, found) == pytest.approx(found.certificate.upper, rel=1e-8)
+
+
+@each_solver
+@each_everyday
+def test_bounds_in_the_history_only_improve(solver, penalty):
+    found = taken(small(penalty, C=20.0), solver, tol=1e-4)
+    history = found.history
+    slack = 1e-7 * abs(found.certificate.upper)
+    assert np.all(np.diff(history.lower) >= -slack)
+    assert np.all(np.diff(history.upper) <= slack)
+    assert np.all(np.diff(history.iteration) > 0)
+    assert np.all(np.diff(history.seconds) >= 0)
+    assert history.gap[-1] <= 1e-4 * (1 + 1e-6)
+    assert len(history.kernels) == len(history.gap)
+
+
+@each_solver
+@each_everyday
+def test_callbacks_see_every_judgement_and_may_stop(solver, penalty):
+    seen = []
+
+    def watch(iteration, certificate, point):
+        seen.append((iteration, certificate.lower, certificate.upper, point.beta.shape))
+        return len(seen) >= 2
+
+    problem = small(penalty, C=20.0)
+    if attempt(problem, solver) is None:
+        pytest.skip(f"{solver} does not take {label(penalty)}")
+    with pytest.warns(RuntimeWarning, match="interrupted"):
+        found = solve(problem, solver, tol=1e-13, callbacks=[watch])
+    assert found.status is Status.INTERRUPTED
+    assert [row[0] for row in seen] == found.history.iteration
+    assert [row[2] for row in seen] == found.history.upper
+    assert seen[0][3] == (30,)
+
+
+@each_solver
+@each_everyday
+def test_interruption_returns_the_best_certified_point_with_a_warning(solver, penalty):
+    def interrupt(iteration, certificate, point):
+        raise KeyboardInterrupt
+
+    problem = small(penalty, C=20.0)
+    if attempt(problem, solver) is None:
+        pytest.skip(f"{solver} does not take {label(penalty)}")
+    with pytest.warns(RuntimeWarning, match="interrupted: this is the best certified point so far"):
+        found = solve(problem, solver, tol=1e-13, callbacks=[interrupt])
+    best = solve(problem, tol=1e-7).certificate
+    assert found.status is Status.INTERRUPTED
+    assert found.certificate.lower <= best.upper * (1 + 1e-9)
+    assert found.certificate.upper >= best.lower * (1 - 1e-9)
+
+
+def test_an_answer_of_true_only_stops():
+    found = solve(small(penalties.Lp(2)), callbacks=[lambda *_: 1, lambda *_: "yes"])
+    assert found.converged
+
+
+@each_solver
+def test_progress_bar_shows_the_gap(solver, capsys):
+    taken(small(penalties.L1() if solver in ("proximal", "skm") else penalties.Lp(2)), solver, progress=True)
+    assert "gap" in capsys.readouterr().err
+
+
+@each_solver
+@each_loss
+def test_no_kernel_worth_its_price_is_the_zero_model_with_no_gap(solver, loss):
+    problem = small(penalties.ElasticNet(c1=1e4, c2=1.0), loss)
+    found = taken(problem, solver, tol=1e-9)
+    assert found.converged
+    assert not found.weights.any()
+    assert np.ptp(decision(problem, found)) == 0
+    biases = np.linspace(-1.0, 1.0, 2001)[:, None]
+    constant = np.sum(loss.value(biases, problem.y, problem.C), axis=1)
+    assert found.certificate.upper <= constant.min() * (1 + 1e-9)
+
+
+@each_solver
+@each_everyday
+def test_two_samples(solver, penalty):
+    X = np.array([[-1.0, 0.0, 0.0], [1.0, 0.5, 0.0]])
+    for C in (0.01, 1.0, 1000.0):
+        problem = Problem(DenseGram(widths(X, 3)), losses.Hinge(), penalty, np.array([-1.0, 1.0]), C)
+        found = taken(problem, solver, tol=1e-5)
+        assert found.certificate.upper == pytest.approx(optimum(problem).value, rel=2e-5)
