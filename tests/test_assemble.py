@@ -78,9 +78,7 @@ def test_centring_the_matrices_themselves_changes_no_answer():
     stack = made(normalize="center").gram.stack
     P = np.eye(40) - 1 / 40
     centred = np.stack([P @ stack[:, :, k] @ P for k in range(7)], axis=2)
-    plain, moved = (
-        kw.MKLClassifier("precomputed", normalize="center", tol=1e-9).fit(A, Y) for A in (stack, centred)
-    )
+    plain, moved = (kw.MKLClassifier("precomputed", normalize="center", tol=1e-9).fit(A, Y) for A in (stack, centred))
     np.testing.assert_allclose(plain.weights_, moved.weights_, atol=1e-4)
     np.testing.assert_allclose(plain.decision_function(stack), moved.decision_function(centred), atol=1e-4)
 
@@ -125,9 +123,15 @@ def test_large_stacks_are_checked_on_some_samples(monkeypatch):
     matrix = mixed_signs(200)
     for seed in (None, 0, np.random.RandomState(3)):
         with pytest.raises(ValueError, match="kernel 1 is not positive"):
-            assemble._check_definite(
-                np.stack([np.eye(200), matrix], axis=2), ["kernel 0", "kernel 1"], [0, 1], seed
-            )
+            assemble._check_definite(np.stack([np.eye(200), matrix], axis=2), ["kernel 0", "kernel 1"], [0, 1], seed)
+
+
+def test_a_negative_direction_that_the_check_missed_is_refused_with_the_answer(monkeypatch):
+    monkeypatch.setattr(assemble, "CHECK_FLOPS", 1.0)
+    y = np.resize([-1.0, 1.0], 200)
+    hidden = np.eye(200) - 1.5 * np.outer(y, y) / 200  # positive on any 64 samples
+    with pytest.raises(ValueError, match="kernel 0 is not positive"):
+        kw.MKLClassifier("precomputed", penalty="uniform", solver="smo", max_iter=50).fit(hidden[:, :, None], y)
 
 
 def test_trusted_kernels_are_not_looked_at():
@@ -165,9 +169,7 @@ def test_clipped_kernels_predict_training_samples_as_they_were_fitted(multiclass
 
 
 def test_clipped_functions_predict_new_samples():
-    model = kw.MKLClassifier([K.Sigmoid(gamma=1.0, coef0=-1.0), "rbf"], psd="clip", penalty="lp").fit(
-        X[:30], Y[:30]
-    )
+    model = kw.MKLClassifier([K.Sigmoid(gamma=1.0, coef0=-1.0), "rbf"], psd="clip", penalty="lp").fit(X[:30], Y[:30])
     assert model.decision_function(X[30:]).shape == (10,)
     assert len(model.support_) <= 30
 
@@ -181,9 +183,7 @@ def test_weights_multiply_and_balance_by_weight():
     repeated = read_targets(np.repeat(["b", "a", "a", "b", "a"], weight.astype(int)), None, "balanced")
     assert list(targets.rows) == [0, 1, 3, 4]
     assert list(targets.codes) == [1, 0, 1, 0]
-    assert np.bincount(targets.codes, targets.cost) == pytest.approx(
-        np.bincount(repeated.codes, repeated.cost)
-    )
+    assert np.bincount(targets.codes, targets.cost) == pytest.approx(np.bincount(repeated.codes, repeated.cost))
 
 
 def test_a_class_without_weight_is_no_class():

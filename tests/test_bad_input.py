@@ -8,6 +8,7 @@ import pytest
 from scipy import sparse
 from sklearn.compose import make_column_selector
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.pipeline import make_pipeline
 
 import kernelweave as kw
 from kernelweave import kernels as K
@@ -331,6 +332,11 @@ def test_too_few_steps_warn_with_the_gap_and_the_way_out():
 def test_path_refuses(C, error, fragment):
     with pytest.raises(error, match=fragment):
         kw.path(kw.MKLClassifier(), X, Y, C=C)
+
+
+def test_path_takes_no_pipeline():
+    with pytest.raises(TypeError, match="must be a MKLClassifier, on its own; got Pipeline"):
+        kw.path(make_pipeline(kw.MKLClassifier()), X, Y, C=[1.0])
 
 
 def test_unknown_recipe_lists_the_known_ones():

@@ -107,7 +107,7 @@ def test_scale_rescues_the_upper_bound_at_large_cost():
     point = full_point(problem, 0.999 * good.coef, good.weights)
     bias = problem.loss.best_bias(point.f, problem.y, problem.C)
     plain = primal_by_hand(problem, point.beta, point.weights, bias)
-    scaled, scale, _ = primal_value(problem, point)
+    scaled, scale, _ = primal_value(problem, point.weights, point.q, point.f)
     assert plain > 1.3 * good.certificate.upper
     assert scaled < 1.001 * good.certificate.upper
     assert scale == pytest.approx(1 / 0.999, rel=1e-4)

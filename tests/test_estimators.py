@@ -57,9 +57,7 @@ def stacked(bank, X, Z=None):
     return np.stack([kernel(X, Z) for kernel in bank], axis=2)
 
 
-@pytest.mark.filterwarnings(
-    "ignore::sklearn.exceptions.ConvergenceWarning"
-)  # 1e-9 is about what doubles allow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # 1e-9 is about what doubles allow
 @parametrize_with_checks(CHECKED)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
@@ -185,9 +183,7 @@ def test_precomputed_is_the_same_machine(wdbc, bank, stack):
     direct = kw.MKLClassifier(bank, tol=1e-6).fit(X[:200], y[:200])
     before = stack.copy()
     ready = kw.MKLClassifier("precomputed", tol=1e-6).fit(np.ascontiguousarray(stack[:200, :200]), y[:200])
-    np.testing.assert_allclose(
-        ready.decision_function(stack[:, :200]), direct.decision_function(X), atol=1e-6
-    )
+    np.testing.assert_allclose(ready.decision_function(stack[:, :200]), direct.decision_function(X), atol=1e-6)
     np.testing.assert_array_equal(stack, before)
     assert ready.kernel_names_[1] == "kernel 1"
     assert ready.n_features_in_ == 200
@@ -291,9 +287,7 @@ def test_pipeline_standardises_before_the_kernels(iris, bank):
 def test_weight_two_is_the_row_twice(wdbc, normalize):
     X, y = wdbc[0][:60], wdbc[1][:60]
     weight = np.random.default_rng(1).integers(0, 3, 60)
-    model = kw.MKLClassifier(
-        K.rbf(factor=[0.1, 1.0]) + K.linear(), normalize=normalize, penalty="lp", tol=1e-9
-    )
+    model = kw.MKLClassifier(K.rbf(factor=[0.1, 1.0]) + K.linear(), normalize=normalize, penalty="lp", tol=1e-9)
     weighted = clone(model).fit(X, y, sample_weight=weight)
     repeated = clone(model).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
     np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), atol=1e-5)
@@ -307,9 +301,7 @@ def test_rows_without_weight_leave_a_stack(wdbc, stack):
     some = kw.MKLClassifier("precomputed").fit(stack, y, sample_weight=weight)
     fewer = kw.MKLClassifier("precomputed").fit(stack[np.ix_(rows, rows)], y[rows])
     np.testing.assert_array_equal(some.support_, rows[fewer.support_])
-    np.testing.assert_allclose(
-        some.decision_function(stack), fewer.decision_function(stack[:, rows]), rtol=1e-9
-    )
+    np.testing.assert_allclose(some.decision_function(stack), fewer.decision_function(stack[:, rows]), rtol=1e-9)
 
 
 @pytest.mark.parametrize(

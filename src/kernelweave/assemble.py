@@ -122,9 +122,7 @@ def read_targets(
     rows = np.flatnonzero(weight)
     classes, codes = np.unique(y[rows], return_inverse=True)
     if classes.size < 2:
-        raise ValueError(
-            f"y holds only one class ({classes[0]}) in rows of positive weight: give two classes or more."
-        )
+        raise ValueError(f"y holds only one class ({classes[0]}) in rows of positive weight: give two classes or more.")
     weight = weight[rows]
     factors = _class_factors(class_weight, classes, codes, weight)
     return Targets(classes, codes, weight * factors[codes], rows, weight, len(y))
@@ -143,9 +141,7 @@ def _read_weight(sample_weight: Any, n: int) -> np.ndarray:
     return weight
 
 
-def _class_factors(
-    class_weight: Any, classes: np.ndarray, codes: np.ndarray, weight: np.ndarray
-) -> np.ndarray:
+def _class_factors(class_weight: Any, classes: np.ndarray, codes: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Return the factor of each class; "balanced" counts rows by weight."""
     if class_weight is None:
         return np.ones(classes.size)
@@ -198,6 +194,7 @@ class Assembly:
     kernels: list[Kernel] | None = None  # (m,) resolved; None for a precomputed stack
     X: Any = None  # (n, d) the rows that count; None for a precomputed stack
     bases: dict[int, np.ndarray] = field(default_factory=dict)  # positive eigenvectors of each clipped kernel
+    doubtful: bool = False  # whether definiteness was looked at on some samples only
 
     @property
     def storage(self) -> str:
@@ -219,6 +216,14 @@ class Assembly:
         if task.rows is None:
             return Problem(self.gram, loss, penalty, task.y, C)
         return Problem(self.gram.take(task.rows), loss, penalty, task.y, C[task.rows])
+
+    def check_energies(self, problem: Problem, beta: np.ndarray) -> None:
+        """Refuse an answer along which a kernel shows a negative eigenvalue that the check at the door missed."""
+        if not self.doubtful:
+            return
+        least = -ASYMMETRY * float(beta @ beta) * problem.gram.diagonal().mean(axis=0)
+        for k in np.flatnonzero(problem.gram.quad(beta) < least):
+            _refuse_indefinite(self.names[self.kept[k]])
 
 
 def _entries(value: Any, kept: np.ndarray, m: int) -> Any:
@@ -320,7 +325,7 @@ def from_stack(stack: np.ndarray, options: Options, targets: Targets) -> Assembl
     """
     if options.normalize == "diagonal":
         raise ValueError(
-            "normalize='diagonal' is not possible for precomputed kernels, since X does not hold k(x, x) of new "
+            "normalize='diagonal' is not possible for precomputed kernels, since X holds no k(x, x) of new "
             "samples: normalise the kernels before stacking them, or use normalize='trace'."
         )
     labels = [f"kernel {k}" for k in range(stack.shape[2])]
@@ -352,9 +357,7 @@ def read_stack(X: Any) -> np.ndarray:
         hint = ": it looks kernels-first, np.moveaxis(X, 0, 2) puts it right" if columns == m else ""
         raise ValueError(f"X must be square in its first two axes, (n, n, m); got {stack.shape}{hint}.")
     if not n or not m:
-        raise ValueError(
-            f"X has 0 samples or kernels, its shape is {stack.shape}: give at least one of each."
-        )
+        raise ValueError(f"X has 0 samples or kernels, its shape is {stack.shape}: give at least one of each.")
     return np.ascontiguousarray(stack)
 
 
@@ -381,8 +384,9 @@ def _finish(
 ) -> Assembly:
     """Settle definiteness and scale, and leave zero kernels out."""
     bases: dict[int, np.ndarray] = {}
+    doubtful = False
     if options.psd == "check":
-        _check_definite(stack, names, unknown, options.random_state)
+        doubtful = _check_definite(stack, names, unknown, options.random_state)
     elif options.psd == "clip":
         if not owned:
             check_memory(stack.shape, stack.dtype, options.memory)
@@ -392,7 +396,7 @@ def _finish(
     if kept.size < scales.size:
         _say_dropped([names[k] for k in np.flatnonzero(scales == 0)], kept.size, options.normalize)
         stack = stack[:, :, kept]
-    return Assembly(DenseGram(stack, scales[kept]), names, kept, scales, kernels, X, bases)
+    return Assembly(DenseGram(stack, scales[kept]), names, kept, scales, kernels, X, bases, doubtful)
 
 
 def _say_dropped(dropped: list[str], left: int, normalize: str | None) -> None:
@@ -438,9 +442,7 @@ def _check_symmetric(stack: np.ndarray, names: list[str], source: str) -> None:
     worst = _asymmetry(stack, ASYMMETRY * float(largest.min()))
     broken = np.flatnonzero(~np.isfinite(worst))
     if broken.size:
-        raise ValueError(
-            f"{names[broken[0]]} holds NaN or infinity: check how {source} was made, or drop that kernel."
-        )
+        raise ValueError(f"{names[broken[0]]} holds NaN or infinity: check how {source} was made, or drop that kernel.")
     uneven = np.flatnonzero(worst > ASYMMETRY * largest)
     if uneven.size:
         k = uneven[0]
@@ -465,16 +467,8 @@ def _asymmetry(stack: np.ndarray, ignore: float) -> np.ndarray:
     return worst
 
 
-def _check_definite(stack: np.ndarray, names: list[str], unknown: list[int], random_state: Any) -> None:
-    """Refuse kernels with a negative eigenvalue on the samples looked at: all, if that is not too dear."""
-    for k in _indefinite(stack, unknown, random_state):
-        raise ValueError(
-            f"{names[k]} is not positive semidefinite, so the problem has no certified answer: use psd='clip' "
-            "to drop the negative part of its spectrum, or leave the kernel out."
-        )
-
-
-def _indefinite(stack: np.ndarray, unknown: list[int], random_state: Any) -> Iterator[int]:
+def _check_definite(stack: np.ndarray, names: list[str], unknown: list[int], random_state: Any) -> bool:
+    """Refuse kernels with a negative eigenvalue; True if not all samples were looked at, which can be too dear."""
     n = stack.shape[0]
     size = min(n, max(64, int((3 * CHECK_FLOPS / max(len(unknown), 1)) ** (1 / 3))))
     index = np.arange(n)
@@ -485,7 +479,15 @@ def _indefinite(stack: np.ndarray, unknown: list[int], random_state: Any) -> Ite
         some = unknown[first : first + 32]
         for k, K in zip(some, np.moveaxis(stack[np.ix_(index, index, np.array(some))], 2, 0), strict=True):
             if not _is_definite(K.astype(float), stack.dtype):
-                yield k
+                _refuse_indefinite(names[k])
+    return size < n and bool(unknown)
+
+
+def _refuse_indefinite(name: str) -> None:
+    raise ValueError(
+        f"{name} is not positive semidefinite, so nothing could be certified: use psd='clip' to drop the negative "
+        "part of its spectrum, or leave the kernel out."
+    )
 
 
 def _is_definite(K: np.ndarray, dtype: np.dtype) -> bool:

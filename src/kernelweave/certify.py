@@ -28,17 +28,13 @@ def certify(problem: Problem, point: Point, *, trust: bool = False) -> Certifica
     Certificate
         With ``lower <= optimum <= upper``.
     """
-    point = point if trust and point.q is not None and point.f is not None else _recompute(problem, point)
-    lower = dual_value(problem, point.beta, point.q)
-    upper, scale, intercept = primal_value(problem, point)
+    beta, q, f = point.beta, point.q, point.f
+    if not trust or q is None or f is None:
+        beta = problem.loss.project(beta, problem.y, problem.C)
+        q, f = problem.gram.quad(beta), problem.gram.matvec(beta, point.weights)
+    lower = dual_value(problem, beta, q)
+    upper, scale, intercept = primal_value(problem, point.weights, q, f)
     return Certificate(lower, upper, scale, intercept)
-
-
-def _recompute(problem: Problem, point: Point) -> Point:
-    """Return the point with feasible duals and products computed from the kernels."""
-    beta = problem.loss.project(point.beta, problem.y, problem.C)
-    q = problem.gram.quad(beta)
-    return Point(beta, point.weights, q, problem.gram.matvec(beta, point.weights))
 
 
 def dual_value(problem: Problem, beta: np.ndarray, q: np.ndarray) -> float:
@@ -53,10 +49,15 @@ def dual_value(problem: Problem, beta: np.ndarray, q: np.ndarray) -> float:
     return max(plain, float(np.sum(loss.dual(s * beta, y, C))) - s**2 * h)
 
 
-def primal_value(problem: Problem, point: Point) -> tuple[float, float, float]:
-    """Primal objective of ``t K_w beta + b`` at its best scale ``t`` and bias ``b``: value, t, b."""
-    u = point.weights * np.sqrt(np.maximum(point.q, 0.0))
-    value = _along(problem, u, point.f)
+def primal_value(
+    problem: Problem,
+    weights: np.ndarray,  # (m,)
+    q: np.ndarray,  # (m,)
+    f: np.ndarray,  # (n,)
+) -> tuple[float, float, float]:
+    """Primal objective of ``t f + b`` at its best scale ``t`` and bias ``b``: value, t, b."""
+    u = weights * np.sqrt(np.maximum(q, 0.0))
+    value = _along(problem, u, f)
     best = (value(1.0)[0], 1.0)
     if u.any():
         found = minimize_scalar(lambda t: value(t)[0], bounds=(0.0, 2.0), method="bounded", options={"xatol": 1e-5})

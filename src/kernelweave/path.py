@@ -75,6 +75,8 @@ def path(estimator: MKLEstimator, X: Any, y: Any, C: Sequence[float], sample_wei
     >>> bool(along.gaps.max() <= 1e-3)
     True
     """
+    if not isinstance(estimator, MKLEstimator):
+        raise TypeError(f"estimator must be a MKLClassifier, on its own; got {type(estimator).__name__}.")
     costs = _read_costs(C)
     worker = clone(estimator).set_params(C=float(costs[0]))
     posed = worker._pose(X, y, sample_weight)
@@ -88,9 +90,7 @@ def path(estimator: MKLEstimator, X: Any, y: Any, C: Sequence[float], sample_wei
         C=costs,
         weights=np.array([posed.weights(step)[several] for step in steps]),
         gaps=np.array([max(solution.gap for solution in step) for step in steps]),
-        objectives=np.array([[solution.certificate.upper for solution in step] for step in steps])[
-            :, several
-        ],
+        objectives=np.array([[solution.certificate.upper for solution in step] for step in steps])[:, several],
         n_support=np.array([np.count_nonzero(posed.coefficients(step).any(axis=0)) for step in steps]),
         kernel_names=posed.assembly.names,
     )
@@ -112,6 +112,6 @@ def _walk(worker: MKLEstimator, posed: Posed, task: Task, costs: np.ndarray) -> 
     unit = problem.C
     for j in np.argsort(costs, kind="stable"):
         start = None if start is None else start * (costs[j] / last)
-        found[j] = worker._solve(replace(problem, C=costs[j] * unit), start)
+        found[j] = worker._solve(posed, replace(problem, C=costs[j] * unit), start)
         start, last = found[j].beta, costs[j]
     return found

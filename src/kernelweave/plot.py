@@ -126,9 +126,7 @@ def convergence(clf: Any, ax: Any = None) -> Any:
     if len(histories) == 1:
         _bounds(axes, histories[0])
     else:
-        for name, history, colour in zip(
-            model.problem_names_, histories, itertools.cycle(LINES), strict=False
-        ):
+        for name, history, colour in zip(model.problem_names_, histories, itertools.cycle(LINES), strict=False):
             _curve(axes, history.seconds, history.gap, color=colour, label=name, linewidth=1.4)
     tol = getattr(model, "tol", None)
     if tol:
@@ -177,9 +175,7 @@ def path(path: Any, ax: Any = None) -> Any:
     axes.plot(C, np.delete(values, largest, axis=1), color=FAINT, linewidth=0.9, zorder=1)
     marker = "o" if len(C) <= 25 else ""
     for k, colour in zip(largest, LINES, strict=False):
-        axes.plot(
-            C, values[:, k], color=colour, linewidth=1.8, marker=marker, markersize=3, zorder=2, clip_on=False
-        )
+        axes.plot(C, values[:, k], color=colour, linewidth=1.8, marker=marker, markersize=3, zorder=2, clip_on=False)
     axes.set_xscale("log")
     axes.margins(x=0)
     axes.set_ylim(bottom=0)

@@ -109,9 +109,7 @@ def _recipes(options: argparse.Namespace) -> None:
     print(kernelweave.recipes())
 
 
-def _note(
-    message: Any, category: Any, filename: Any, lineno: Any, file: Any = None, line: Any = None
-) -> None:
+def _note(message: Any, category: Any, filename: Any, lineno: Any, file: Any = None, line: Any = None) -> None:
     """Show a warning as a note, without the line of code it comes from."""
     print(f"kernelweave: note: {message}", file=sys.stderr)
 
@@ -153,13 +151,9 @@ def _parser() -> argparse.ArgumentParser:
         )
     )
     predict = add("predict", _predict, "predict the rows of a file with a saved model")
-    predict.add_argument(
-        "model", metavar="MODEL", help="file written by fit --out; open only models you trust"
-    )
+    predict.add_argument("model", metavar="MODEL", help="file written by fit --out; open only models you trust")
     predict.add_argument("data", metavar="DATA", help="file with the columns the model was fitted on")
-    predict.add_argument(
-        "--out", type=_output, metavar="FILE", help="CSV file to write (default: standard output)"
-    )
+    predict.add_argument("--out", type=_output, metavar="FILE", help="CSV file to write (default: standard output)")
     predict.add_argument("--scores", action="store_true", help="also write the decision values")
     info = add("info", _info, "say what a saved model is: its kernels by weight, gap and support vectors")
     info.add_argument("model", metavar="MODEL", help="file written by fit --out; open only models you trust")
@@ -181,15 +175,9 @@ def _describe_fit(fit: argparse.ArgumentParser) -> None:
     fit.add_argument("--penalty", default="l1", metavar="NAME", help="l1 (default, sparse), lp, ...")
     fit.add_argument("--p", type=float, metavar="P", help="the p of --penalty lp (default: 2)")
     fit.add_argument("--C", type=float, default=1.0, metavar="C", help="cost of errors (default: 1)")
-    fit.add_argument(
-        "--tol", type=float, default=1e-3, metavar="T", help="relative gap asked for (default: 1e-3)"
-    )
-    fit.add_argument(
-        "--scale", choices=["standard", "minmax", "none"], default="standard", help="scaling of columns"
-    )
-    fit.add_argument(
-        "--encode", choices=["refuse", "onehot"], default="refuse", help="what to do with text columns"
-    )
+    fit.add_argument("--tol", type=float, default=1e-3, metavar="T", help="relative gap asked for (default: 1e-3)")
+    fit.add_argument("--scale", choices=["standard", "minmax", "none"], default="standard", help="scaling of columns")
+    fit.add_argument("--encode", choices=["refuse", "onehot"], default="refuse", help="what to do with text columns")
     fit.add_argument("--test-size", type=_fraction, metavar="F", help="share of rows held out to test on")
     fit.add_argument("--seed", type=int, default=0, metavar="N", help="seed of that choice (default: 0)")
     fit.add_argument("--progress", action="store_true", help="show a progress bar")

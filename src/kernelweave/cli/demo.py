@@ -24,12 +24,8 @@ def demo(options: argparse.Namespace) -> None:
     C, bunch = 10.0, load_breast_cancer()
     bank, names = _views()
     labels = bunch.target_names[bunch.target]
-    X, X_test, y, y_test = train_test_split(
-        bunch.data, labels, test_size=0.3, random_state=0, stratify=labels
-    )
-    print(
-        f"Breast cancer data: {len(X)} rows to learn from, {len(X_test)} to test on; {len(bank)} kernels on"
-    )
+    X, X_test, y, y_test = train_test_split(bunch.data, labels, test_size=0.3, random_state=0, stratify=labels)
+    print(f"Breast cancer data: {len(X)} rows to learn from, {len(X_test)} to test on; {len(bank)} kernels on")
     print("three views (mean, error and worst of ten measurements of cell nuclei) and on all columns.\n")
     ours = _scaled(MKLClassifier(bank, penalty="l1", C=C)).fit(X, y)
     _tell(ours[-1], names)
@@ -67,9 +63,7 @@ def _tell(model: Any, names: Sequence[str]) -> None:
     """Print the kernels by weight and the certificate of the demonstration's model."""
     print(report.kernels_by_weight(names, model.weights_) + "\n")
     used, vectors = np.count_nonzero(model.weights_), len(model.support_)
-    print(
-        f"{used} of {len(names)} kernels in use, {vectors} support vectors, fitted in {model.fit_time_:.2f} s"
-    )
+    print(f"{used} of {len(names)} kernels in use, {vectors} support vectors, fitted in {model.fit_time_:.2f} s")
     print(f"{model.certificate()}\n")
 
 

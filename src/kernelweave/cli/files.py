@@ -35,9 +35,7 @@ class Data:
         return X, None if self.y is None else self.y[index]
 
 
-def read(
-    file: str, target: str | None = None, encode: str = "refuse", model: dict[str, Any] | None = None
-) -> Data:
+def read(file: str, target: str | None = None, encode: str = "refuse", model: dict[str, Any] | None = None) -> Data:
     """Read a file to fit on, or, given a model, one to predict."""
     kind = _kind(file)
     if not Path(file).is_file():
@@ -94,9 +92,7 @@ def _to_fit(file: str, frame: Any, target: str | None, encode: str) -> Data:
         raise CommandError(f"{file} has no column besides the target {target}.")
     text = tuple(_not_numbers(frame))
     if text and encode == "refuse":
-        raise CommandError(
-            f"{file} has columns that are not numbers: {few(text)}; drop them, or add --encode onehot."
-        )
+        raise CommandError(f"{file} has columns that are not numbers: {few(text)}; drop them, or add --encode onehot.")
     _check_values(file, frame, text)
     return Data(frame, y, tuple(frame.columns), text)
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import float32, float64, int64, njit, types
+from numba import njit
 
-# Declared read-only, so that arrays which are (mapped files, for instance) are taken too.
-STACK32, STACK64 = (types.Array(kind, 3, "C", readonly=True) for kind in (float32, float64))
-FLAT32, FLAT64 = (types.Array(kind, 2, "C", readonly=True) for kind in (float32, float64))
+# No signatures: stacks come as float32 or float64, writable or not, and each kind is compiled when first met.
+FAST = {"cache": True, "nogil": True, "fastmath": {"contract", "reassoc"}}
 CHUNK = 4096  # doubles of the output kept in the first-level cache while columns stream by
 TILE = 64  # rows worked on together, for the same reason
 
 
-@njit([float64[::1](STACK32, float64[::1], int64[::1]),
-       float64[::1](STACK64, float64[::1], int64[::1])], cache=True, nogil=True, fastmath={"contract", "reassoc"})  # fmt: skip
+@njit(**FAST)
 def quad(stack, beta, support):
     m = stack.shape[2]
     q = np.zeros(m)
@@ -31,8 +29,7 @@ def quad(stack, beta, support):
     return q
 
 
-@njit([float64[::1](STACK32, float64[::1], int64[::1], float64[::1], int64[::1]),
-       float64[::1](STACK64, float64[::1], int64[::1], float64[::1], int64[::1])], cache=True, nogil=True, fastmath={"contract", "reassoc"})  # fmt: skip
+@njit(**FAST)
 def matvec(stack, beta, support, weights, active):
     n, m = stack.shape[0], stack.shape[2]
     f = np.zeros(n)
@@ -50,8 +47,7 @@ def matvec(stack, beta, support, weights, active):
     return f
 
 
-@njit([float64[::1](FLAT32, float64[::1], int64[::1]),
-       float64[::1](FLAT64, float64[::1], int64[::1])], cache=True, nogil=True, fastmath={"contract", "reassoc"})  # fmt: skip
+@njit(**FAST)
 def spread(flat, delta, index):
     size = flat.shape[1]
     out = np.zeros(size)
@@ -72,8 +68,7 @@ def spread(flat, delta, index):
     return out
 
 
-@njit([float64[:, ::1](STACK32, int64[::1], float64[::1], int64[::1]),
-       float64[:, ::1](STACK64, int64[::1], float64[::1], int64[::1])], cache=True, nogil=True, fastmath={"contract", "reassoc"})  # fmt: skip
+@njit(**FAST)
 def combine(stack, index, weights, active):
     """Weighted sum of kernels between chosen samples; the lower triangle is read, the upper copied from it."""
     b, m = index.size, weights.size
@@ -115,8 +110,7 @@ def combine(stack, index, weights, active):
     return out
 
 
-@njit([float64[:, ::1](STACK32, float64[::1], int64[::1], int64[::1], int64[::1]),
-       float64[:, ::1](STACK64, float64[::1], int64[::1], int64[::1], int64[::1])], cache=True, nogil=True, fastmath={"contract", "reassoc"})  # fmt: skip
+@njit(**FAST)
 def spread_part(stack, delta, index, rows, kernels):
     """Columns ``index`` times ``delta``, at some rows and for some kernels only."""
     a, m = kernels.size, stack.shape[2]
@@ -144,8 +138,7 @@ def spread_part(stack, delta, index, rows, kernels):
     return out
 
 
-@njit([float64[:, :, ::1](STACK32, int64[::1], int64[::1], float64[::1]),
-       float64[:, :, ::1](STACK64, int64[::1], int64[::1], float64[::1])], cache=True, nogil=True)  # fmt: skip
+@njit(**FAST)
 def block(stack, index, kernels, scale):
     b, a = index.size, kernels.size
     out = np.empty((b, a, b))

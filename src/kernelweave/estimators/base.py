@@ -177,8 +177,8 @@ class MKLEstimator(BaseEstimator):
 
     # -- solving ------------------------------------------------------------------------------------------
 
-    def _solve(self, problem: Problem, start: np.ndarray | None = None) -> Solution:
-        return solve(
+    def _solve(self, posed: Posed, problem: Problem, start: np.ndarray | None = None) -> Solution:
+        solution = solve(
             problem,
             self.solver,
             tol=self.tol,
@@ -186,12 +186,14 @@ class MKLEstimator(BaseEstimator):
             start=start,
             progress=bool(self.progress),
         )
+        posed.assembly.check_energies(problem, solution.beta)
+        return solution
 
     def _solve_all(self, posed: Posed) -> list[Solution]:
         """Solve every question, on threads that share the kernels."""
 
         def answer(task: Task) -> Solution:
-            return self._solve(posed.problem(task, self.C))
+            return self._solve(posed, posed.problem(task, self.C))
 
         return Parallel(n_jobs=self.n_jobs, prefer="threads")(delayed(answer)(task) for task in posed.tasks)
 
@@ -233,7 +235,7 @@ class MKLEstimator(BaseEstimator):
     # -- reporting ----------------------------------------------------------------------------------------
 
     def certificate(self) -> Certificate | list[Certificate]:
-        """Return the bounds that prove the answer, one certificate for each binary problem if there are several.
+        """Return the bounds that prove the answer, one certificate for each binary problem if several.
 
         Returns
         -------
@@ -299,9 +301,7 @@ def _check_columns(X: Any) -> None:
     bad = [str(name) for j, name in enumerate(X.columns) if not _is_numeric(X.iloc[:, j])]
     if bad:
         few = ", ".join(bad[:8]) + (f" and {len(bad) - 8} more" if len(bad) > 8 else "")
-        raise ValueError(
-            f"X has columns that are not numbers: {few}; drop them, or encode them as numbers first."
-        )
+        raise ValueError(f"X has columns that are not numbers: {few}; drop them, or encode them as numbers first.")
 
 
 def _is_numeric(column: Any) -> bool:
@@ -319,7 +319,7 @@ def _read_new_stack(X: Any, shape: tuple[int, int]) -> np.ndarray:
     stack = real_array(X)
     if stack.ndim != 3 or stack.shape[1:] != shape:
         raise ValueError(
-            f"X must have the shape (n_new, {shape[0]}, {shape[1]}): every new sample with each of the {shape[0]} "
-            f"training samples in each of the {shape[1]} kernels; got {stack.shape}."
+            f"X must have the shape (n_new, {shape[0]}, {shape[1]}): every new sample with each of the "
+            f"{shape[0]} training samples in each of the {shape[1]} kernels; got {stack.shape}."
         )
     return stack

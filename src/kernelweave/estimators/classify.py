@@ -17,18 +17,18 @@ from .base import MKLEstimator, Posed
 class MKLClassifier(ClassifierMixin, MKLEstimator):
     """Support vector classification that learns its kernel as a weighted sum of many.
 
-    Every fit ends with a certificate: two bounds between which the optimum lies, and their relative distance, the
-    duality gap.
+    Every fit ends with a certificate: two bounds between which the optimum lies, and their relative distance,
+    the duality gap.
 
     Parameters
     ----------
     kernels : list, Kernel, str or callable, default="auto"
-        The bank: kernels, names of kernels, functions of two sets of samples, or a list of those. "auto" is seven
-        Gaussian widths around the scale of the data, linear and two polynomials. "precomputed" takes X as a stack
-        of shape (n, n, m), samples first, and of shape (n_new, n, m) when predicting.
+        The bank: kernels, names of kernels, functions of two sets of samples, or a list of those. "auto" is
+        seven Gaussian widths around the scale of the data, linear and two polynomials. "precomputed" takes X
+        as a stack of shape (n, n, m), samples first, and of shape (n_new, n, m) when predicting.
     penalty : str or MixingPenalty, default="l1"
-        How kernels are mixed: "l1" keeps few, "lp" (p=2) uses all, "elasticnet", "moreau-yosida", "uniform" is
-        their plain average. Instances from `kernelweave.penalties` carry parameters, as ``Lp(1.5)``.
+        How kernels are mixed: "l1" keeps few, "lp" (p=2) uses all, "elasticnet", "moreau-yosida", "uniform"
+        is their plain average. Instances from `kernelweave.penalties` carry parameters, as ``Lp(1.5)``.
     loss : str or Loss, default="hinge"
         What an error costs: "hinge" or "squared_hinge".
     C : float, default=1.0
@@ -37,21 +37,21 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         The algorithm; "auto" chooses by the penalty.
     normalize : {"trace", "diagonal", "center", None}, default="trace"
         Size of the kernels on the training samples, on which the weights depend. "trace": mean diagonal 1.
-        "diagonal": every k(x, x) is 1. "center": variance 1 in feature space, that is mean diagonal minus mean
-        entry; centring itself would change nothing more, since the intercept is free and the coefficients sum to
-        zero. None: as they are.
+        "diagonal": every k(x, x) is 1. "center": variance 1 in feature space, that is mean diagonal minus
+        mean entry; centring itself would change nothing more, since the intercept is free and the
+        coefficients sum to zero. None: as they are.
     tol : float, default=1e-3
         Relative duality gap to reach.
     max_iter : int, default=100000
         Most steps of the solver.
     multiclass : {"ovr", "ovo"}, default="ovr"
-        How more than two classes become binary problems: one against the rest, or one against one. Each problem
-        has its own kernel weights.
+        How more than two classes become binary problems: one against the rest, or one against one. Each
+        problem has its own kernel weights.
     class_weight : dict or "balanced", optional
         Factor of C for each class.
     psd : {"check", "clip", "trust"}, default="check"
-        What to do about kernels not known to be positive semidefinite: "check" refuses those that are seen to be
-        indefinite, "clip" drops the negative part of their spectrum, "trust" does not look.
+        What to do about kernels not known to be positive semidefinite: "check" refuses those that are seen to
+        be indefinite, "clip" drops the negative part of their spectrum, "trust" does not look.
     memory : "auto" or float, default="auto"
         Bytes that the kernels on the training samples may take; "auto" is most of what is available.
     random_state : int or RandomState, optional
@@ -202,9 +202,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         scores = self._expansion.decide(self._read_new(X))
         if self.classes_.size == 2:
             return scores[:, 0]
-        return (
-            _ovr_decision_function(scores > 0, scores, self.classes_.size) if self._pairwise_votes else scores
-        )
+        return _ovr_decision_function(scores > 0, scores, self.classes_.size) if self._pairwise_votes else scores
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the label of each sample.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +14,10 @@ class GramStack(ABC):
     Two products are required of every representation. Anything else a solver asks for by name (``block``,
     ``spread``, ``take``, ...) is a capability that a representation may lack.
     """
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, capability: str) -> Any: ...
 
     @property
     @abstractmethod

@@ -56,7 +56,7 @@ class DenseGram(GramStack):
         rows: np.ndarray | None = None,  # (r,)
         kernels: np.ndarray | None = None,  # (a,)
     ) -> np.ndarray:  # (r, a)
-        """Return ``sum_i delta_i K_k[rows, i]``, reading only the columns ``index``; all rows and kernels by default."""
+        """Return ``sum_i delta_i K_k[rows, i]``, reading only the columns ``index``; by default everywhere."""
         from ..compiled import stacks
 
         n, m = self.shape

@@ -25,6 +25,8 @@ class MixingPenalty(BaseEstimator):
     smooth = True
     #: h(s q) = s h(q): the weights are constrained, not penalised.
     homogeneous = True
+    #: the weights bend sharply where kernels enter and leave, which Newton's method does not follow well.
+    kinked = False
     #: kernels with zero weight can be left out without changing the weights of the others.
     sparse = False
 

@@ -224,6 +224,7 @@ class MoreauYosida(MixingPenalty):
     [0.8, 0.0, 0.0]
     """
 
+    kinked = True
     sparse = True
 
     def __init__(self, a: Any = 0.5, d: Any = 1.0):
@@ -363,7 +364,7 @@ class Group(MixingPenalty):
     groups : sequence of length m
         Group of each kernel, any hashable labels.
     within, between : float, default=inf and 1.2
-        Greater than 1. ``within=inf`` treats the kernels of a group alike; a ``between`` near 1 makes few groups dominate.
+        Greater than 1. ``within=inf`` treats the kernels of a group alike; ``between`` near 1 makes few groups dominate.
 
     Examples
     --------
@@ -442,6 +443,7 @@ class SimplexProx(MixingPenalty):
     """
 
     homogeneous = False
+    kinked = True
     sparse = True
 
     def __init__(self, center: np.ndarray, tau: float, prices: np.ndarray):
@@ -457,8 +459,8 @@ class SimplexProx(MixingPenalty):
         return self.shares(q) / self.prices
 
     def value(self, q: np.ndarray) -> float:
-        s = self.shares(q)
-        return 0.5 * float(s @ (np.maximum(q, 0.0) / self.prices)) - float(np.sum((s - self.center) ** 2)) / (2 * self.tau)
+        s, costs = self.shares(q), np.maximum(q, 0.0) / self.prices
+        return 0.5 * float(s @ costs) - float(np.sum((s - self.center) ** 2)) / (2 * self.tau)
 
     def restrict(self, index: np.ndarray, m: int) -> SimplexProx:
         return SimplexProx(self.center[index], self.tau, self.prices[index])

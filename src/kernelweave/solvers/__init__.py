@@ -20,7 +20,7 @@ def make_solver(spec: str | Solver, problem: Problem) -> Solver:
     if isinstance(spec, Solver):
         return spec
     if spec == "auto":
-        return SQP()
+        return SMO() if problem.penalty.kinked else SQP()
     if spec not in _NAMES:
         raise ValueError(f"solver {spec!r} is not known: choose one of {', '.join(['auto', *sorted(_NAMES)])}.")
     return _NAMES[spec]()

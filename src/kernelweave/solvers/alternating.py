@@ -50,8 +50,6 @@ class Alternating(Solver):
         self.machine = machine
 
     def refuse(self, problem: Problem) -> str | None:
-        if not hasattr(problem.loss, "quadratic"):
-            return f"needs a loss with a quadratic dual, not {problem.loss}: use loss='hinge' or 'squared_hinge'."
         if self.machine not in ("smo", "libsvm") and not callable(self.machine):
             return f"knows the machines 'smo' and 'libsvm', or a function, not {self.machine!r}."
         if self.machine != "smo" and not isinstance(problem.loss, Hinge):

@@ -29,6 +29,8 @@ class Solver(BaseEstimator):
     name = ""
     #: capabilities it asks of the Gram stack
     needs: tuple[str, ...] = ()
+    #: whether it asks for a loss whose dual is a quadratic on a box
+    needs_quadratic = True
 
     def refuse(self, problem: Problem) -> str | None:
         """Return why this solver cannot take ``problem``, as the end of a sentence, or None."""
@@ -64,6 +66,11 @@ def check_pair(problem: Problem, solver: Solver) -> None:
     if missing:
         stack = type(problem.gram).__name__
         raise ValueError(f"solver {solver.name!r} needs {' and '.join(missing)} of the kernels, which {stack} lacks.")
+    if solver.needs_quadratic and not hasattr(problem.loss, "quadratic"):
+        raise ValueError(
+            f"solver {solver.name!r} needs a loss with a quadratic dual, not {problem.loss}: "
+            "use loss='hinge' or 'squared_hinge'."
+        )
     why = solver.refuse(problem)
     if why:
         raise ValueError(f"solver {solver.name!r} {why}")
@@ -137,7 +144,8 @@ class _Run:
         if self.bar is not None:
             self.bar.update(self.iteration - self.bar.n)
             self.bar.set_postfix_str(f"gap {now.gap:.1e}")
-        return certificate, any([call(self.iteration, now, point) is True for call in self.callbacks])
+        answers = [call(self.iteration, now, point) for call in self.callbacks]
+        return certificate, any(answer is True for answer in answers)
 
     def confirm(self, state: Any, tol: float) -> bool:
         """Whether the gap holds when computed from the kernels; if not, the running products had drifted."""
@@ -150,6 +158,7 @@ class _Run:
     def solution(self, status: Status, tol: float) -> Solution:
         bests = self.bests if status is Status.CONVERGED else self.bests.verified(self.problem)
         bests = self._finished(bests, tol)
+        assert bests.dual is not None and bests.primal is not None
         if bests.certificate.gap <= tol:
             status = Status.CONVERGED
         loss, y, C = self.problem.loss, self.problem.y, self.problem.C
@@ -163,6 +172,7 @@ class _Run:
 
     def _finished(self, bests: _Bests, tol: float) -> _Bests:
         """Return the bests with the primal point as the solver would rather have it, if that still certifies."""
+        assert bests.primal is not None
         point = self.solver.finish(self.problem, bests.primal)
         if point is bests.primal:
             return bests

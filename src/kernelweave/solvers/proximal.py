@@ -39,15 +39,13 @@ class Proximal(Solver):
         self.working_set = working_set
 
     def refuse(self, problem: Problem) -> str | None:
-        if not hasattr(problem.loss, "quadratic"):
-            return f"needs a loss with a quadratic dual, not {problem.loss}: use loss='hinge' or 'squared_hinge'."
         if not isinstance(problem.penalty, L1):
             return f"is for penalty='l1', not {problem.penalty}: use solver='smo'."
         return None
 
     def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> ProximalState:
         m = problem.gram.shape[1]
-        prices = problem.penalty.prices(m)  # type: ignore[attr-defined]
+        prices = problem.penalty.prices(m)
         smo = begin(problem, Fixed(1.0 / (m * prices)), start)
         state = ProximalState(smo, warming=True)
         if smo.q.any():
@@ -63,7 +61,7 @@ class Proximal(Solver):
 
     def _leave_warm_up(self, problem: Problem, state: ProximalState) -> None:
         smo = state.smo
-        prices = problem.penalty.prices(smo.q.size)  # type: ignore[attr-defined]
+        prices = problem.penalty.prices(smo.q.size)
         tau = 2.0 / float(np.max(smo.q / prices))
         smo.penalty = SimplexProx(np.full(smo.q.size, 1.0 / smo.q.size), tau, prices)
         state.warming = False

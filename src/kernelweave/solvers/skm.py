@@ -68,8 +68,6 @@ class SKM(Solver):
         self.working_set = working_set
 
     def refuse(self, problem: Problem) -> str | None:
-        if not hasattr(problem.loss, "quadratic"):
-            return f"needs a loss with a quadratic dual, not {problem.loss}: use loss='hinge' or 'squared_hinge'."
         if not isinstance(problem.penalty, L1):
             return f"is for penalty='l1', not {problem.penalty}: use solver='sqp'."
         if (self.eps1 is None) != (self.eps2 is None):
@@ -85,11 +83,11 @@ class SKM(Solver):
         return sweep(problem, state.smo, self.working_set)
 
     def read(self, problem: Problem, state: SKMState) -> Point:
-        return point_of(state.smo, state.smo.penalty.unsmoothed(state.smo.q))  # type: ignore[attr-defined]
+        return point_of(state.smo, state.smo.penalty.unsmoothed(state.smo.q))
 
     def heed(self, problem: Problem, state: SKMState, certificate: Certificate) -> Status | None:
         smo = state.smo
-        weights = smo.penalty.unsmoothed(smo.q)  # type: ignore[attr-defined]
+        weights = smo.penalty.unsmoothed(smo.q)
         state.eps1, state.eps2 = optimality(problem, smo.box, smo.beta, smo.g, weights)
         if self.eps1 is not None and self.eps2 is not None and state.eps1 <= self.eps1 and state.eps2 <= self.eps2:
             return Status.OWN_TEST
@@ -110,7 +108,7 @@ class SKM(Solver):
 
 
 def _smoothed(problem: Problem, kappa: float) -> MoreauYosida:
-    d = np.sqrt(problem.penalty.prices(problem.gram.shape[1]))  # type: ignore[attr-defined]
+    d = np.sqrt(problem.penalty.prices(problem.gram.shape[1]))
     return MoreauYosida(kappa * d, d)
 
 
@@ -122,7 +120,7 @@ def optimality(
     weights: np.ndarray,  # (m,)
 ) -> tuple[float, float]:
     """Return the (eps1, eps2) of the 2004 paper: how far kernels in use are from the top, and duals from optimal."""
-    costs = np.maximum(beta @ g, 0.0) / problem.penalty.prices(weights.size)  # type: ignore[attr-defined]
+    costs = np.maximum(beta @ g, 0.0) / problem.penalty.prices(weights.size)
     used = weights > 0
     eps1 = 0.5 * float(costs.max() - costs[used].min(initial=np.inf)) if used.any() else np.inf
     gradient = g @ weights + box.ridge * beta - box.linear
@@ -134,14 +132,14 @@ def sparsify(problem: Problem, point: Point, eps1: float | None = None, eps2: fl
 
     By default the point is kept as optimal as it is.
     """
-    box = problem.loss.quadratic(problem.y, problem.C)  # type: ignore[attr-defined]
+    box = problem.loss.quadratic(problem.y, problem.C)
     support = np.flatnonzero(point.beta)
-    g = problem.gram.spread(point.beta[support], support)  # type: ignore[attr-defined]
+    g = problem.gram.spread(point.beta[support], support)
     now1, now2 = optimality(problem, box, point.beta, g, point.weights)
     eps1, eps2 = max(now1, eps1 or 0.0), max(now2, eps2 or 0.0)
-    prices = problem.penalty.prices(point.weights.size)  # type: ignore[attr-defined]
+    prices = problem.penalty.prices(point.weights.size)
     costs = point.beta @ g / prices
-    kept = list(np.flatnonzero(0.5 * (costs.max() - costs) <= eps1 * (1 + 1e-9)))
+    kept = np.flatnonzero(0.5 * (costs.max() - costs) <= eps1 * (1 + 1e-9)).tolist()
     best = _feasible(problem, box, point.beta, g, prices, kept, eps2)
     for k in sorted(kept, key=lambda k: point.weights[k]):
         trial = [j for j in kept if j != k]

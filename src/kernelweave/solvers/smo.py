@@ -66,8 +66,6 @@ class SMO(Solver):
         self.working_set = working_set
 
     def refuse(self, problem: Problem) -> str | None:
-        if not hasattr(problem.loss, "quadratic"):
-            return f"needs a loss with a quadratic dual, not {problem.loss}: use loss='hinge' or 'squared_hinge'."
         if not problem.penalty.smooth:
             return f"follows the gradient of the penalty, which {problem.penalty} lacks: use solver='proximal'."
         return None
@@ -91,7 +89,7 @@ class SMO(Solver):
 def begin(problem: Problem, penalty: MixingPenalty, start: np.ndarray | None) -> SMOState:
     """Return the state at ``start`` (or at zero) for a penalty that may stand in for the problem's own."""
     n, m = problem.gram.shape
-    box = problem.loss.quadratic(problem.y, problem.C)  # type: ignore[attr-defined]
+    box = problem.loss.quadratic(problem.y, problem.C)
     order = np.random.default_rng(0).permutation(n)
     state = SMOState(box, penalty, np.zeros(n), np.zeros((n, m)), np.zeros(m), 1e-2, order)
     if start is not None and start.any():
@@ -103,7 +101,7 @@ def begin(problem: Problem, penalty: MixingPenalty, start: np.ndarray | None) ->
 def recompute(problem: Problem, state: SMOState) -> None:
     """Compute the running products from the kernels."""
     support = np.flatnonzero(state.beta)
-    state.g = problem.gram.spread(state.beta[support], support)  # type: ignore[attr-defined]
+    state.g = problem.gram.spread(state.beta[support], support)
     state.q = np.maximum(state.beta @ state.g, 0.0)
 
 
@@ -131,7 +129,7 @@ def sweep(problem: Problem, state: SMOState, working_set: int | str) -> bool:
     index = _choose(state, gradient, _size(problem, kernels, working_set))
     penalty = state.penalty if kernels.size == state.q.size else state.penalty.restrict(kernels, state.q.size)
     rule, params = penalty.compiled(kernels.size)
-    block = problem.gram.block(index, kernels)  # type: ignore[attr-defined]
+    block = problem.gram.block(index, kernels)
     g = np.ascontiguousarray(state.g[np.ix_(index, kernels)].T)
     q, beta = state.q[kernels], state.beta[index]
     box = state.box
@@ -185,7 +183,7 @@ def _move(problem: Problem, state: SMOState, index: np.ndarray, beta: np.ndarray
     if moved.size == 0:
         return False
     index, delta = index[moved], delta[moved]
-    spread = problem.gram.spread(delta, index)  # type: ignore[attr-defined]
+    spread = problem.gram.spread(delta, index)
     along, bend = delta @ state.g[index], np.maximum(delta @ spread[index], 0.0)
     t = exact_step(state.penalty, state.q, along, bend, state.box.take(index), state.beta[index], delta)
     state.beta[index] = beta[moved] if t == 1.0 else state.beta[index] + t * delta

@@ -91,8 +91,6 @@ class SQP(Solver):
         self.first = first
 
     def refuse(self, problem: Problem) -> str | None:
-        if not hasattr(problem.loss, "quadratic"):
-            return f"needs a loss with a quadratic dual, not {problem.loss}: use loss='hinge' or 'squared_hinge'."
         if not problem.penalty.smooth and not isinstance(problem.penalty, L1):
             return f"follows the gradient of the penalty, which {problem.penalty} lacks: use a smooth one or 'l1'."
         return None
@@ -235,7 +233,7 @@ def _hessian(problem: Problem, local: Local, weights: np.ndarray, ridge: np.ndar
 
 
 def _advance(problem: Problem, local: Local, beta: np.ndarray, box: BoxQuadratic) -> tuple[float, float]:
-    """Move towards ``beta`` as far as the objective falls; how far that was, from 0 to 1, and about how much it fell."""
+    """Move towards ``beta`` as far as the objective falls; how far, from 0 to 1, and about how much it fell."""
     delta = beta - local.beta
     dust = DUST * float(np.abs(beta).max(initial=0.0))
     index = np.flatnonzero(np.abs(delta) > dust)
