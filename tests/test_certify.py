@@ -61,7 +61,8 @@ def test_bounds_hold_at_any_point(penalty, loss, rng):
     best = optimum_of(problem)
     for _ in range(20):
         size, weights = 10.0 ** rng.uniform(-3, 3), rng.exponential(size=M) * rng.integers(0, 2, M)
-        found = certify(problem, Point(size * rng.normal(size=N), weights))
+        beta = size * (rng.integers(0, 2) * problem.y + rng.normal(size=N))
+        found = certify(problem, Point(beta, weights))
         assert found.lower <= best * (1 + 1e-6)
         assert found.upper >= best * (1 - 1e-6)
         assert np.isfinite([found.lower, found.upper, found.scale, found.intercept]).all()

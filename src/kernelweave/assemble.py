@@ -29,7 +29,6 @@ ASYMMETRY = 1e-6  # of a kernel's largest diagonal entry: what rounding may expl
 SLACK = 1e-8  # of a kernel's mean diagonal: the negative eigenvalue that rounding may explain
 CHECK_FLOPS = 2e9  # most work spent on looking for negative eigenvalues
 BUFFER = 16 * 2**20  # bytes of kernel entries computed at a time
-TILE = 2**19  # bytes of kernel entries compared at a time: both sides should stay in the processor's cache
 SHARE = 0.8  # of the memory available, how much "auto" lets the kernels take
 
 
@@ -437,9 +436,11 @@ def _grand_mean(stack: np.ndarray, share: np.ndarray) -> np.ndarray:
 
 def _check_symmetric(stack: np.ndarray, names: list[str], source: str) -> None:
     """Refuse NaN, infinity and asymmetry, reading every entry once."""
+    from .compiled.stacks import asymmetry
+
     rows = np.arange(stack.shape[0])
     largest = np.abs(stack[rows, rows]).max(axis=0)
-    worst = _asymmetry(stack, ASYMMETRY * float(largest.min()))
+    worst = asymmetry(np.ascontiguousarray(stack))
     broken = np.flatnonzero(~np.isfinite(worst))
     if broken.size:
         raise ValueError(f"{names[broken[0]]} holds NaN or infinity: check how {source} was made, or drop that kernel.")
@@ -450,21 +451,6 @@ def _check_symmetric(stack: np.ndarray, names: list[str], source: str) -> None:
             f"{names[k]} is not symmetric, entries (i, j) and (j, i) differ by up to {worst[k]:.3g}: "
             f"check how {source} was made, or use (K + K.T) / 2."
         )
-
-
-def _asymmetry(stack: np.ndarray, ignore: float) -> np.ndarray:
-    """Return each kernel's largest difference across the diagonal; up to ``ignore`` may count as zero."""
-    n, _, m = stack.shape
-    side = max(8, int(np.sqrt(TILE / (m * stack.itemsize))))
-    cuts = [slice(start, start + side) for start in range(0, n, side)]
-    worst = np.zeros(m)
-    with np.errstate(invalid="ignore"):
-        for i, rows in enumerate(cuts):
-            for columns in cuts[i:]:
-                difference = stack[rows, columns] - stack[columns, rows].swapaxes(0, 1)
-                if not max(difference.max(), -difference.min()) <= ignore:  # NaN comes here too
-                    worst = np.maximum(worst, np.abs(difference).reshape(-1, m).max(axis=0))
-    return worst
 
 
 def _check_definite(stack: np.ndarray, names: list[str], unknown: list[int], random_state: Any) -> bool:

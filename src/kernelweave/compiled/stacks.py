@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
 # No signatures: stacks come as float32 or float64, writable or not, and each kind is compiled when first met.
-FAST = {"cache": True, "nogil": True, "fastmath": {"contract", "reassoc"}}
+FAST: Any = {"cache": True, "nogil": True, "fastmath": {"contract", "reassoc"}}
 CHUNK = 4096  # doubles of the output kept in the first-level cache while columns stream by
 TILE = 64  # rows worked on together, for the same reason
 
@@ -147,3 +149,19 @@ def block(stack, index, kernels, scale):
             for k in range(a):
                 out[r, k, c] = stack[index[r], index[c], kernels[k]] * scale[kernels[k]]
     return out
+
+
+@njit(**FAST)
+def asymmetry(stack):
+    """Largest ``|K_k[i, j] - K_k[j, i]|`` of each kernel, not a number where an entry is not."""
+    n, m = stack.shape[0], stack.shape[2]
+    worst = np.zeros(m)
+    for top in range(0, n, TILE):
+        for left in range(0, top + TILE, TILE):
+            for i in range(top, min(top + TILE, n)):
+                for j in range(left, min(left + TILE, i + 1)):
+                    for k in range(m):
+                        apart = abs(stack[i, j, k] - stack[j, i, k])
+                        if not apart <= worst[k] and worst[k] == worst[k]:
+                            worst[k] = apart
+    return worst

@@ -139,6 +139,14 @@ def sweep(problem: Problem, state: SMOState, working_set: int | str) -> bool:
     return not _move(problem, state, index, beta)
 
 
+def level_of(gradient: np.ndarray, beta: np.ndarray, box: BoxQuadratic) -> float:
+    """Return the value the gradient takes at free samples, minus the bias; between the sides where none is free."""
+    up, down = beta < box.upper, beta > box.lower
+    if (up & down).any():
+        return float(np.median(gradient[up & down]))
+    return 0.5 * float(gradient[down].max(initial=gradient.min()) + gradient[up].min(initial=gradient.max()))
+
+
 def violation_of(gradient: np.ndarray, beta: np.ndarray, box: BoxQuadratic) -> float:
     """Return by how much the best pair of duals violates optimality."""
     up, down = beta < box.upper, beta > box.lower
@@ -185,7 +193,8 @@ def _move(problem: Problem, state: SMOState, index: np.ndarray, beta: np.ndarray
     index, delta = index[moved], delta[moved]
     spread = problem.gram.spread(delta, index)
     along, bend = delta @ state.g[index], np.maximum(delta @ spread[index], 0.0)
-    t = exact_step(state.penalty, state.q, along, bend, state.box.take(index), state.beta[index], delta)
+    level = level_of(state.gradient(), state.beta, state.box)
+    t = exact_step(state.penalty, state.q, along, bend, state.box.take(index), state.beta[index], delta, level)
     state.beta[index] = beta[moved] if t == 1.0 else state.beta[index] + t * delta
     state.g += spread if t == 1.0 else t * spread
     state.q = np.maximum(state.q + t * (2.0 * along + t * bend), 0.0)
@@ -200,9 +209,13 @@ def exact_step(
     box: BoxQuadratic,
     beta: np.ndarray,  # (b,)
     delta: np.ndarray,  # (b,)
+    level: float = 0.0,
 ) -> float:
-    """Return the step in [0, 1] along ``delta`` at which the objective stops falling."""
-    flat, ridged = float((box.ridge * beta - box.linear) @ delta), float(box.ridge @ delta**2)
+    """Return the step in [0, 1] along ``delta`` at which the objective stops falling.
+
+    ``level`` is what the gradient is near; taking it out keeps a sum of ``delta`` that is not quite zero from mattering.
+    """
+    flat, ridged = float((box.ridge * beta - box.linear - level) @ delta), float(box.ridge @ delta**2)
 
     def slope(t: float) -> float:
         energies = np.maximum(q + t * (2.0 * along + t * bend), 0.0)

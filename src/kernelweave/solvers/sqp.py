@@ -13,9 +13,11 @@ from ..penalties.base import MixingPenalty
 from ..penalties.norms import L1, EntropicProx, Fixed
 from ..problem import Certificate, Point, Problem, Status
 from .base import Solver
-from .smo import exact_step, violation_of
+from .smo import exact_step, level_of, violation_of
 
 LEAST = 400  # samples below which the first round takes all
+TINY = 100  # samples up to which a problem is solved to PRECISE at once, which costs next to nothing
+PRECISE = 1e-11  # so that there, a weight of two is repeating a sample and an order of samples is as good as another
 START = 0.02  # share of the dual value that rounds on new samples work towards
 SPARE = 0.5  # share of the tolerance that the other rounds work towards
 MARGIN = 0.3  # distance from violation at which a sample counts as settled when a round begins
@@ -24,6 +26,7 @@ BEHIND = 0.2  # share of the gap due to the weights at which a proximal stage is
 SETTLED = 10.0  # or the weights' gap, in gains of the last step, at which it is
 GROWTH = 3.0  # of the proximal step from stage to stage
 PULL = 8.0  # most strength of the first proximal step after the samples changed much
+STRONGEST = 3e3  # most strength of a proximal step: beyond it Newton's steps drown in rounding
 TRIM = 1e-2  # times tol: share below which a kernel gets weight zero
 FLOOR = 1e-4  # times tol: share every kernel keeps while the weights move, so that it can come back
 DUST = 1e-14  # share of the largest dual that counts as none
@@ -99,6 +102,7 @@ class SQP(Solver):
         n, m = problem.gram.shape
         box = problem.loss.quadratic(problem.y, problem.C)
         flat = Fixed(problem.penalty.weights_of_norms(np.ones(m)))
+        tol = min(tol, PRECISE) if n <= TINY else tol
         state = SQPState(box, flat, np.zeros(n), np.zeros((n, m)), np.zeros(m), tol)
         if start is None or not start.any():
             _open(state, _sample(problem.y, self.first), flat)
@@ -124,10 +128,9 @@ class SQP(Solver):
         return Point(state.beta.copy(), weights, state.q.copy(), state.g @ weights)
 
     def heed(self, problem: Problem, state: SQPState, certificate: Certificate) -> Status | None:
-        gradient = state.g @ state.penalty.weights(state.q) + state.box.ridge * state.beta - state.box.linear
-        rows = _unsettled(gradient, state.beta, state.box, MARGIN)
+        rows = _unsettled(_gradient(state), state.beta, state.box, MARGIN)
         cold = rows.size > 1.5 * state.local.rows.size
-        rows = np.arange(state.beta.size) if cold else rows
+        rows = np.arange(state.beta.size) if cold or rows.size < 2 else rows
         goal = (START if cold else SPARE * state.tol) * abs(certificate.upper if not cold else certificate.lower)
         goal = min(goal, 0.5 * state.goal) if state.still else goal
         if goal <= 1e-15 * abs(certificate.upper):
@@ -140,6 +143,10 @@ class SQP(Solver):
         support = np.flatnonzero(state.beta)
         state.g = problem.gram.spread(state.beta[support], support)
         state.q = np.maximum(state.beta @ state.g, 0.0)
+
+
+def _gradient(state: SQPState) -> np.ndarray:
+    return state.g @ state.penalty.weights(state.q) + state.box.ridge * state.beta - state.box.linear
 
 
 def _sample(y: np.ndarray, share: float) -> np.ndarray:
@@ -174,12 +181,7 @@ def _awake(prox: MixingPenalty, q: np.ndarray, tol: float) -> np.ndarray:
 
 def _unsettled(gradient: np.ndarray, beta: np.ndarray, box: BoxQuadratic, margin: float) -> np.ndarray:
     """Return the samples that are free, violate optimality, or are within ``margin`` of doing so."""
-    up, down = beta < box.upper, beta > box.lower
-    free = up & down
-    if free.any():
-        level = float(np.median(gradient[free]))
-    else:
-        level = 0.5 * float(gradient[down].max(initial=-np.inf) + gradient[up].min(initial=np.inf))
+    up, down, level = beta < box.upper, beta > box.lower, level_of(gradient, beta, box)
     return np.flatnonzero((up & (gradient < level + margin)) | (down & (gradient > level - margin)))
 
 
@@ -202,13 +204,14 @@ def _newton(problem: Problem, state: SQPState) -> bool:
     weights = local.penalty.weights(local.q)
     hessian = _hessian(problem, local, weights, box.ridge)
     gradient = local.g @ weights + box.ridge * local.beta - box.linear
+    level = level_of(gradient, local.beta, box)
     eps = 0.01 * min(violation_of(gradient, local.beta, box), 1.0)
     if np.isfinite(state.goal):
         eps = max(eps, 0.1 * state.goal / max(float(np.abs(local.beta).sum()), 1e-300))
     beta = local.beta.copy()
     quadratic(hessian, gradient, beta, box.lower, box.upper, max(eps, 1e-15), BUDGET * beta.size)
     followed = local.penalty
-    t, fall = _advance(problem, local, beta, box)
+    t, fall = _advance(problem, local, beta, box, level)
     local.steps += 1
     state.moved[local.rows] = local.beta
     done = _reached(problem, state, t, fall) or (fall <= 0.0 and local.penalty is followed) or local.steps >= NEWTON
@@ -232,7 +235,9 @@ def _hessian(problem: Problem, local: Local, weights: np.ndarray, ridge: np.ndar
     return hessian
 
 
-def _advance(problem: Problem, local: Local, beta: np.ndarray, box: BoxQuadratic) -> tuple[float, float]:
+def _advance(
+    problem: Problem, local: Local, beta: np.ndarray, box: BoxQuadratic, level: float
+) -> tuple[float, float]:
     """Move towards ``beta`` as far as the objective falls; how far, from 0 to 1, and about how much it fell."""
     delta = beta - local.beta
     dust = DUST * float(np.abs(beta).max(initial=0.0))
@@ -241,8 +246,8 @@ def _advance(problem: Problem, local: Local, beta: np.ndarray, box: BoxQuadratic
         return 1.0, 0.0
     spread = problem.gram.spread(delta[index], local.rows[index], local.rows, local.kernels)
     along, bend = delta @ local.g, np.maximum(delta @ spread, 0.0)
-    t = exact_step(local.penalty, local.q, along, bend, box, local.beta, delta)
-    slope = float(local.penalty.weights(local.q) @ along + (box.ridge * local.beta - box.linear) @ delta)
+    t = exact_step(local.penalty, local.q, along, bend, box, local.beta, delta, level)
+    slope = float(local.penalty.weights(local.q) @ along + (box.ridge * local.beta - box.linear - level) @ delta)
     beta = beta if t == 1.0 else local.beta + t * delta
     beta = np.where(beta - box.lower <= dust, box.lower, beta)
     local.beta = np.where(box.upper - beta <= dust, box.upper, beta)
@@ -262,11 +267,13 @@ def _reached(problem: Problem, state: SQPState, t: float, fall: float) -> bool:
     if isinstance(prox, EntropicProx):
         shares, costs = prox.shares(local.q), local.q / prox.prices
         mixing = 0.5 * (float(costs.max()) - float(shares @ costs))
-    goal = state.goal if np.isfinite(state.goal) else START * float(state.box.linear[local.rows] @ local.beta)
+    share = SPARE * state.tol if state.beta.size <= TINY else START
+    goal = state.goal if np.isfinite(state.goal) else share * float(state.box.linear[local.rows] @ local.beta)
     if slack + mixing <= goal:
         return True
     if mixing > 0.5 * goal and t > 0.5 and mixing > min(BEHIND * (slack + mixing), SETTLED * fall):
-        local.penalty = EntropicProx(_floored(shares, state.tol), GROWTH * prox.tau, prox.prices)
+        tau = min(GROWTH * prox.tau, max(STRONGEST / float(costs.max()), prox.tau))
+        local.penalty = EntropicProx(_floored(shares, state.tol), tau, prox.prices)
     return False
 
 
@@ -322,7 +329,8 @@ def _close(problem: Problem, state: SQPState) -> None:
     delta = state.moved[index] - state.beta[index]
     spread = problem.gram.spread(delta, index)
     along, bend = delta @ state.g[index], np.maximum(delta @ spread[index], 0.0)
-    t = exact_step(state.penalty, state.q, along, bend, state.box.take(index), state.beta[index], delta)
+    level = level_of(_gradient(state), state.beta, state.box)
+    t = exact_step(state.penalty, state.q, along, bend, state.box.take(index), state.beta[index], delta, level)
     state.beta = state.moved if t == 1.0 else state.beta + t * (state.moved - state.beta)
     state.g += spread if t == 1.0 else t * spread
     state.q = np.maximum(state.q + t * (2.0 * along + t * bend), 0.0)

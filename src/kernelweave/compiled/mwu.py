@@ -1,0 +1,274 @@
+"""Multiplicative weights: steps from vertex to vertex of the set of duals, with bounds on the optimum at each."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import boolean, float32, float64, from_dtype, int64, njit, types
+
+FACTS = np.dtype(
+    [
+        ("steps", "f8"),  # made so far
+        ("lower", "f8"),  # best bounds on v = (2 optimum)^(-1/2)
+        ("upper", "f8"),
+        ("width", "f8"),  # relative distance between the bounds of the best point alone
+        ("aim", "f8"),  # width to work towards
+        ("best_upper", "f8"),  # the best point's bound and multiplier of the mass
+        ("best_margin", "f8"),
+        ("free", "f8"),  # whether the mass is free, and not one
+        ("radius", "f8"),  # published steps: the largest norm of a sample; zero for annealed steps
+        ("eps", "f8"),  # published steps: accuracy, absolute, or relative where that is zero
+        ("accuracy", "f8"),
+    ]
+)
+
+
+class Work(NamedTuple):
+    """What the steps read and write; ``point`` and ``vertex`` are signed like targets, ``g`` are plain products."""
+
+    y: np.ndarray  # (n,)  -1 or +1
+    ridge: np.ndarray  # (n,)  added to the diagonal of every kernel
+    cap: np.ndarray  # (n,)  most that a sample may hold
+    unit: np.ndarray  # (m,)  factor on each kernel
+    point: np.ndarray  # (n,)
+    vertex: np.ndarray  # (n,)  to move towards
+    held: np.ndarray  # (n,)  vertex whose product is in ``ahead``
+    slope: np.ndarray  # (n,)  of the mixed norm, towards more of each sample
+    energy: np.ndarray  # (m,)  point' K_k point
+    mixed: np.ndarray  # (m,)  share of each kernel over its norm
+    best_point: np.ndarray  # (n,)
+    best_slope: np.ndarray  # (n,)
+    best_energy: np.ndarray  # (m,)
+    best_mixed: np.ndarray  # (m,)
+    g: np.ndarray  # (n, m)  K_k point
+    ahead: np.ndarray  # (n, m)  K_k vertex
+    index: np.ndarray  # (n,)  columns to read, and how much of each
+    delta: np.ndarray  # (n,)
+    facts: np.ndarray  # (), of FACTS
+
+
+def workspace(y: np.ndarray, m: int) -> Work:
+    """Return a work space for targets ``y`` and ``m`` kernels, at no point yet."""
+    n = y.size
+    rows, kernels = np.zeros((9, n)), np.zeros((5, m))
+    facts = np.zeros((), FACTS)
+    for name in ("upper", "width", "best_upper"):
+        facts[name] = np.inf
+    return Work(
+        np.sign(y), rows[0], np.full(n, np.inf), kernels[0], *rows[1:5], *kernels[1:3], *rows[5:7], *kernels[3:5],
+        np.zeros((n, m)), np.zeros((n, m)), np.arange(n), rows[7], facts,
+    )  # fmt: skip
+
+
+ROW, TABLE = float64[::1], float64[:, ::1]
+WORK = types.NamedTuple(
+    (ROW,) * 14 + (TABLE, TABLE, int64[::1], ROW, types.Array(from_dtype(FACTS), 0, "C")), Work
+)
+FLAT32, FLAT64 = (types.Array(kind, 2, "C", readonly=True) for kind in (float32, float64))
+LEAST = 1e-12  # relative width below which the exponent grows no more
+FAST = {"contract", "reassoc"}
+
+
+@njit(types.void(ROW, float64, ROW), cache=True, nogil=True)
+def mix(norms, exponent, out):
+    """Put ``w_k / (norm_k sum w)`` in ``out``, where w are the matrix exponential's weights; nothing overflows.
+
+    ``w_k = 2 sinh(t_k) / sum_l (n - 1 + 2 cosh(t_l))`` with ``t = exponent * norms``: the normalisation is by the
+    trace of the whole block-diagonal exponential, one number for all kernels, so it cancels.
+    """
+    top = norms.max()
+    total = 0.0
+    for k in range(norms.size):
+        out[k] = 0.0
+        if norms[k] > 0.0:
+            raised = -np.exp(exponent * (norms[k] - top)) * np.expm1(-2.0 * exponent * norms[k])
+            total += raised
+            out[k] = raised / norms[k]
+    if total > 0.0:
+        for k in range(norms.size):
+            out[k] /= total
+
+
+@njit(float64(WORK, float64, float64), cache=True, nogil=True)
+def upper_bound(w, mass, top):
+    """Bound on v from the dual value of the point, or of the best multiple of it that the caps allow."""
+    if w.facts[()].free == 0.0:
+        return top
+    room = np.inf
+    for i in range(w.y.size):
+        if w.point[i] != 0.0:
+            room = min(room, w.cap[i] / abs(w.point[i]))
+    t = min(mass / top**2, room) if top > 0.0 else room
+    return 1.0 / np.sqrt(2.0 * t * mass - (t * top) ** 2)
+
+
+@njit(float64(WORK, float64, float64), cache=True, nogil=True)
+def exponent_at(w, mass, top):
+    """Return what multiplies the norms in the exponential.
+
+    Annealed, it lets the soft maximum exceed the largest norm by at most the present width of the bounds.
+    """
+    facts = w.facts[()]
+    if facts.radius > 0.0:
+        eps = facts.eps if facts.eps > 0.0 else facts.accuracy * facts.upper
+        step = -np.log1p(-0.5 * min(eps / facts.radius, 1.0)) / (2.0 * facts.radius)
+        return step * facts.steps / mass
+    width = (facts.upper - facts.lower) / facts.upper
+    return np.log(2.0 * w.energy.size) / (max(width, LEAST) * top)
+
+
+@njit(types.UniTuple(float64, 3)(WORK), cache=True, nogil=True)
+def lowest(w):
+    """Leave as vertex the sample of least slope in each class; value of its slope, mass, margin."""
+    plus, minus = -1, -1
+    for i in range(w.y.size):
+        if w.y[i] > 0.0:
+            if plus < 0 or w.slope[i] < w.slope[plus]:
+                plus = i
+        elif minus < 0 or w.slope[i] < w.slope[minus]:
+            minus = i
+    w.vertex[:] = 0.0
+    w.vertex[plus], w.vertex[minus] = 0.5, -0.5
+    value = 0.5 * (w.slope[plus] + w.slope[minus])
+    return value, 1.0, value
+
+
+@njit(types.UniTuple(float64, 3)(WORK), cache=True, nogil=True)
+def fill(w):
+    """Fill the samples of least slope to their caps, both classes alike; value of that vertex's slope, mass, margin.
+
+    A fixed mass of one is shared by the classes. A free mass grows until more of it would cost more than it brings,
+    which is the search for the ratio of cap to mass that the cost of errors asks for.
+    """
+    n = w.y.size
+    order = np.argsort(w.slope)
+    w.vertex[:] = 0.0
+    i, j = -1, -1
+    half, value, pair, room_i, room_j = 0.0, 0.0, 0.0, 0.0, 0.0
+    while True:
+        while room_i <= 0.0 and i + 1 < n:
+            i += 1
+            room_i = w.cap[order[i]] if w.y[order[i]] > 0.0 else 0.0
+        while room_j <= 0.0 and j + 1 < n:
+            j += 1
+            room_j = w.cap[order[j]] if w.y[order[j]] < 0.0 else 0.0
+        if room_i <= 0.0 or room_j <= 0.0:
+            break
+        pair = w.slope[order[i]] + w.slope[order[j]]
+        limit = 0.5 - half
+        if w.facts[()].free > 0.0:
+            limit = max((2.0 / pair - value) / pair, 0.0) if pair > 0.0 else np.inf
+        take = min(room_i, room_j, limit)
+        w.vertex[order[i]] += take
+        w.vertex[order[j]] -= take
+        half += take
+        value += take * pair
+        if take == limit:
+            break
+        room_i -= take
+        room_j -= take
+    return value, 2.0 * half, 0.5 * pair
+
+
+@njit(types.void(WORK), cache=True, nogil=True, fastmath=FAST)
+def slopes(w):
+    """Compute the slope of the mixed norm along each sample."""
+    factors = w.mixed * w.unit
+    whole = w.mixed.sum()
+    for i in range(w.y.size):
+        total = whole * w.ridge[i] * w.point[i]
+        for k in range(factors.size):
+            total += factors[k] * w.g[i, k]
+        w.slope[i] = w.y[i] * total
+
+
+@njit(types.void(WORK, float64, float64, float64), cache=True, nogil=True)
+def remember(w, lower, upper, margin):
+    """Keep the best bounds, and the point whose own bounds are nearest to each other."""
+    facts = w.facts[()]
+    facts.lower = max(facts.lower, lower)
+    width = (upper - lower) / upper if upper > 0.0 else 0.0
+    if width < facts.width:
+        facts.width, facts.best_upper, facts.best_margin = width, upper, margin
+        w.best_point[:] = w.point
+        w.best_slope[:] = w.slope
+        w.best_energy[:] = w.energy
+        w.best_mixed[:] = w.mixed
+
+
+@njit(boolean(WORK), cache=True, nogil=True)
+def look(w):
+    """Weigh the kernels at the point, bound the optimum and leave the vertex to move to; True when the aim is met."""
+    facts = w.facts[()]
+    mass, ridge = np.abs(w.point).sum(), (w.ridge * w.point**2).sum()
+    norms = np.sqrt(np.maximum(w.energy * w.unit, 0.0) + ridge)
+    top = norms.max()
+    upper = upper_bound(w, mass, top)
+    facts.upper = min(facts.upper, upper)
+    mix(norms, exponent_at(w, mass, top) if top > 0.0 else 0.0, w.mixed)
+    slopes(w)
+    value, reach, margin = lowest(w) if np.isinf(w.cap[0]) else fill(w)
+    lower = max(value, 0.0)
+    if facts.free > 0.0:
+        lower = 1.0 / np.sqrt(2.0 * reach - lower**2)
+    remember(w, lower, upper, margin)
+    return facts.width <= facts.aim
+
+
+@njit(types.Tuple((int64, boolean))(WORK), cache=True, nogil=True)
+def plan(w):
+    """Choose the columns that make the vertex's product out of the one held; how many, and whether from zero."""
+    new, changed = 0, 0
+    for i in range(w.y.size):
+        new += w.vertex[i] != 0.0
+        changed += w.vertex[i] != w.held[i]
+    afresh = new <= changed
+    count = 0
+    for i in range(w.y.size):
+        move = w.vertex[i] if afresh else w.vertex[i] - w.held[i]
+        if move != 0.0:
+            w.index[count], w.delta[count] = i, move
+            count += 1
+    w.held[:] = w.vertex
+    return count, afresh
+
+
+@njit(types.void(WORK), cache=True, nogil=True, fastmath=FAST)
+def walk(w):
+    """Move the point and its products towards the vertex."""
+    facts = w.facts[()]
+    n, m = w.g.shape
+    s = (1.0 if facts.radius > 0.0 else 2.0) / (facts.steps + 1.0)
+    cross, own = np.zeros(m), np.zeros(m)
+    for i in range(n):
+        v = w.vertex[i]
+        if v != 0.0:
+            for k in range(m):
+                cross[k] += v * w.g[i, k]
+                own[k] += v * w.ahead[i, k]
+        w.point[i] += s * (v - w.point[i])
+    for k in range(m):
+        w.energy[k] = (1.0 - s) ** 2 * w.energy[k] + s * (2.0 * (1.0 - s) * cross[k] + s * own[k])
+    here, there = w.g.reshape(n * m), w.ahead.reshape(n * m)
+    for c in range(n * m):
+        here[c] += s * (there[c] - here[c])
+    facts.steps += 1.0
+
+
+@njit([boolean(FLAT32, WORK, int64), boolean(FLAT64, WORK, int64)], cache=True, nogil=True, fastmath=FAST)
+def march(flat, w, budget):
+    """Make up to ``budget`` steps on a stored stack (n, n m); True when the aim is met."""
+    there = w.ahead.reshape(w.ahead.size)
+    for _ in range(budget):
+        if look(w):
+            return True
+        count, afresh = plan(w)
+        if afresh:
+            there[:] = 0.0
+        for a in range(count):
+            row, d = flat[w.index[a]], w.delta[a]
+            for c in range(there.size):
+                there[c] += d * row[c]
+        walk(w)
+    return False
