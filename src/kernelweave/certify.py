@@ -32,21 +32,20 @@ def certify(problem: Problem, point: Point, *, trust: bool = False) -> Certifica
     if not trust or q is None or f is None:
         beta = problem.loss.project(beta, problem.y, problem.C)
         q, f = problem.gram.quad(beta), problem.gram.matvec(beta, point.weights)
-    lower = dual_value(problem, beta, q)
+    lower, stretch = dual_value(problem, beta, q)
     upper, scale, intercept = primal_value(problem, point.weights, q, f)
-    return Certificate(lower, upper, scale, intercept)
+    return Certificate(lower, upper, scale, intercept, stretch)
 
 
-def dual_value(problem: Problem, beta: np.ndarray, q: np.ndarray) -> float:
-    """Dual objective at a feasible ``beta``, or at a multiple of it that is better."""
+def dual_value(problem: Problem, beta: np.ndarray, q: np.ndarray) -> tuple[float, float]:
+    """Dual objective at a feasible ``beta``, or at a multiple of it that is better: value, multiple."""
     loss, y, C = problem.loss, problem.y, problem.C
-    q = np.maximum(q, 0.0)
-    h = problem.penalty.value(q)
+    h = problem.penalty.value(np.maximum(q, 0.0))
     plain = float(np.sum(loss.dual(beta, y, C))) - h
     if not problem.penalty.homogeneous:
-        return plain
+        return plain, 1.0
     s = loss.stretch(beta, y, C, h)
-    return max(plain, float(np.sum(loss.dual(s * beta, y, C))) - s**2 * h)
+    return max((plain, 1.0), (float(np.sum(loss.dual(s * beta, y, C))) - s**2 * h, s))
 
 
 def primal_value(

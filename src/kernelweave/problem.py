@@ -78,12 +78,15 @@ class Certificate:
         Value of a feasible dual point and of a primal point.
     scale, intercept : float
         The primal point is ``scale * K_w beta + intercept``.
+    stretch : float
+        The dual point is ``stretch * beta``.
     """
 
     lower: float
     upper: float
     scale: float = 1.0
     intercept: float = 0.0
+    stretch: float = 1.0
 
     @property
     def gap(self) -> float:

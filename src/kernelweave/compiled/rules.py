@@ -104,7 +104,8 @@ def simplex_prox(params, q, out):
     for k in range(m):
         out[k] = params[1 + k] + 0.5 * tau * max(q[k], 0.0) / params[1 + m + k]
         top = max(top, out[k])
-    theta = top - 1.0
+    out -= top
+    theta = -1.0
     for _ in range(m + 1):
         total, count = -1.0, 0
         for k in range(m):

@@ -506,7 +506,8 @@ def project_simplex(v: np.ndarray) -> np.ndarray:
 
     The threshold solves ``sum (v - theta)_+ = 1``; Newton from below climbs to it in at most ``m`` steps.
     """
-    theta = float(v.max()) - 1.0
+    v = v - v.max()  # the projection does not see a shift, and large equal entries stay equal
+    theta = -1.0
     for _ in range(v.size + 1):
         above = v > theta
         new = (float(v[above].sum()) - 1.0) / int(above.sum())

@@ -12,6 +12,8 @@ from ..losses.base import BoxQuadratic
 from ..problem import Certificate, Point, Problem, Status
 from .base import Solver
 
+LEAST_EPS = 1e-12  # violation below which a machine is not asked to go
+
 Machine = Callable[[np.ndarray, np.ndarray, np.ndarray, float], np.ndarray]
 
 
@@ -25,6 +27,7 @@ class AlternatingState:
     g: np.ndarray  # (n, m)
     q: np.ndarray  # (m,)
     eps: float = 1e-2
+    width: float = np.inf
 
 
 class Alternating(Solver):
@@ -60,8 +63,13 @@ class Alternating(Solver):
         n, m = problem.gram.shape
         box = problem.loss.quadratic(problem.y, problem.C)
         weights = problem.penalty.weights_of_norms(np.ones(m))
-        beta = np.zeros(n) if start is None else start.copy()
-        return AlternatingState(box, weights, beta, np.zeros((n, m)), np.zeros(m))
+        state = AlternatingState(box, weights, np.zeros(n), np.zeros((n, m)), np.zeros(m))
+        if start is not None and start.any():
+            state.beta = start.copy()
+            self.refresh(problem, state)
+            state.weights = problem.penalty.weights(state.q) if problem.penalty.smooth else weights
+            state.eps = 1e-4
+        return state
 
     def step(self, problem: Problem, state: AlternatingState) -> bool:
         kernel = problem.gram.combine(np.arange(problem.gram.shape[0]), state.weights)
@@ -81,14 +89,12 @@ class Alternating(Solver):
         return Point(state.beta.copy(), state.weights.copy(), state.q.copy(), state.g @ state.weights)
 
     def heed(self, problem: Problem, state: AlternatingState, certificate: Certificate) -> Status | None:
-        u = state.weights * np.sqrt(state.q)
-        energy = 0.5 * float(state.weights @ state.q)
-        penalised = problem.penalty.norm(u) - energy  # r(w), where the weights are penalised and not constrained
-        mixing = problem.penalty.value(state.q) + penalised - energy
-        if mixing < 0.5 * (certificate.upper - certificate.lower):
-            state.eps *= 0.2
-        state.weights = problem.penalty.weights_of_norms(u)
-        return Status.STALLED if state.eps < 1e-13 else None
+        width = certificate.upper - certificate.lower
+        if width > 0.9 * state.width:
+            state.eps = max(0.2 * state.eps, LEAST_EPS)
+        state.width = width
+        state.weights = problem.penalty.weights_of_norms(state.weights * np.sqrt(state.q))
+        return None
 
     def refresh(self, problem: Problem, state: AlternatingState) -> None:
         support = np.flatnonzero(state.beta)

@@ -84,16 +84,17 @@ class _Bests:
         self.dual: Point | None = None
         self.primal: Point | None = None
         self.model = Certificate(-np.inf, np.inf)
+        self.stretch = 1.0
 
     def take(self, point: Point, certificate: Certificate) -> None:
         if self.dual is None or certificate.lower > self.lower:
-            self.lower, self.dual = certificate.lower, point
+            self.lower, self.dual, self.stretch = certificate.lower, point, certificate.stretch
         if self.primal is None or certificate.upper < self.upper:
             self.upper, self.primal, self.model = certificate.upper, point, certificate
 
     @property
     def certificate(self) -> Certificate:
-        return Certificate(self.lower, self.upper, self.model.scale, self.model.intercept)
+        return Certificate(self.lower, self.upper, self.model.scale, self.model.intercept, self.stretch)
 
     def verified(self, problem: Problem) -> _Bests:
         """Return the same points certified afresh from the kernels."""
@@ -162,11 +163,12 @@ class _Run:
         if bests.certificate.gap <= tol:
             status = Status.CONVERGED
         loss, y, C = self.problem.loss, self.problem.y, self.problem.C
-        beta = loss.project(bests.dual.beta, y, C)
+        beta = bests.stretch * loss.project(bests.dual.beta, y, C)
         model = bests.model
         coef = model.scale * loss.project(bests.primal.beta, y, C)
+        weights = bests.primal.weights if coef.any() else np.zeros_like(bests.primal.weights)
         return Solution(
-            beta, coef, bests.primal.weights, model.intercept, bests.certificate, status, self.history,
+            beta, coef, weights, model.intercept, bests.certificate, status, self.history,
             self.iteration, time.perf_counter() - self.began, self.solver.name,
         )  # fmt: skip
 
@@ -179,7 +181,7 @@ class _Run:
         certificate = certify(self.problem, point)
         if Certificate(bests.lower, certificate.upper).gap <= max(tol, bests.certificate.gap):
             bests.upper, bests.primal, bests.model = certificate.upper, point, certificate
-            bests.lower = max(bests.lower, certificate.lower)
+            bests.take(point, certificate)
         return bests
 
 
@@ -220,6 +222,8 @@ def solve(
     """
     from . import make_solver
 
+    if not tol > 0:
+        raise ValueError(f"tol must be a positive number, got {tol}: use 1e-3, or 1e-8 for an answer near rounding.")
     chosen = make_solver(solver, problem)
     check_pair(problem, chosen)
     if start is not None:

@@ -191,7 +191,7 @@ def _shrink(state: SQPState) -> None:
     box = state.box.take(local.rows)
     gradient = local.g @ local.penalty.weights(local.q) + box.ridge * local.beta - box.linear
     kept = _unsettled(gradient, local.beta, box, max(WIDE, violation_of(gradient, local.beta, box)))
-    if 4 * kept.size < 3 * local.rows.size:
+    if 2 <= kept.size < 0.75 * local.rows.size:
         local.rows, local.beta, local.g = local.rows[kept], local.beta[kept], local.g[kept]
 
 
