@@ -248,7 +248,8 @@ def test_permuting_samples_and_kernels_permutes_the_answer(solver, penalty, rng)
 def test_larger_kernels_and_smaller_cost_leave_the_decision(solver, penalty):
     problem = small(penalty, C=4.0)
     scaled = replace(problem, gram=DenseGram(4.0 * problem.gram.stack), C=problem.C / 4.0)
-    found, other = taken(problem, solver, tol=1e-6), taken(scaled, solver, tol=1e-6)
+    tol = 1e-5 if solver == "skm" else 1e-6  # the 2004 algorithm takes half a minute to the finer one
+    found, other = taken(problem, solver, tol=tol), taken(scaled, solver, tol=tol)
     assert_allclose(decision(scaled, other), decision(problem, found), atol=5e-3)
     assert_same_optimum(found, other, 4.0)
 

@@ -43,31 +43,37 @@ class Work(NamedTuple):
     best_mixed: np.ndarray  # (m,)
     g: np.ndarray  # (n, m)  K_k point
     ahead: np.ndarray  # (n, m)  K_k vertex
-    index: np.ndarray  # (n,)  columns to read, and how much of each
+    columns: np.ndarray  # (n,)  samples whose columns to read, and how much of each
     delta: np.ndarray  # (n,)
     facts: np.ndarray  # (), of FACTS
+
+
+PER_KERNEL = {"unit", "energy", "mixed", "best_energy", "best_mixed"}
 
 
 def workspace(y: np.ndarray, m: int) -> Work:
     """Return a work space for targets ``y`` and ``m`` kernels, at no point yet."""
     n = y.size
-    rows, kernels = np.zeros((9, n)), np.zeros((5, m))
+    arrays = {name: np.zeros(m if name in PER_KERNEL else n) for name in Work._fields}
+    arrays |= {name: np.zeros((n, m)) for name in ("g", "ahead")}
     facts = np.zeros((), FACTS)
     for name in ("upper", "width", "best_upper"):
         facts[name] = np.inf
-    return Work(
-        np.sign(y), rows[0], np.full(n, np.inf), kernels[0], *rows[1:5], *kernels[1:3], *rows[5:7], *kernels[3:5],
-        np.zeros((n, m)), np.zeros((n, m)), np.arange(n), rows[7], facts,
-    )  # fmt: skip
+    return Work(**arrays | {"y": np.sign(y), "cap": np.full(n, np.inf), "columns": np.arange(n), "facts": facts})
 
 
 ROW, TABLE = float64[::1], float64[:, ::1]
-WORK = types.NamedTuple(
-    (ROW,) * 14 + (TABLE, TABLE, int64[::1], ROW, types.Array(from_dtype(FACTS), 0, "C")), Work
-)
+WORK = types.NamedTuple((ROW,) * 14 + (TABLE, TABLE, int64[::1], ROW, types.Array(from_dtype(FACTS), 0, "C")), Work)
 FLAT32, FLAT64 = (types.Array(kind, 2, "C", readonly=True) for kind in (float32, float64))
 LEAST = 1e-12  # relative width below which the exponent grows no more
 FAST = {"contract", "reassoc"}
+
+
+@njit(types.void(ROW), cache=True, nogil=True)
+def clear(row):
+    """Set to zero; a plain loop compiles much faster than an assignment to a slice."""
+    for i in range(row.size):
+        row[i] = 0.0
 
 
 @njit(types.void(ROW, float64, ROW), cache=True, nogil=True)
@@ -77,8 +83,9 @@ def mix(norms, exponent, out):
     ``w_k = 2 sinh(t_k) / sum_l (n - 1 + 2 cosh(t_l))`` with ``t = exponent * norms``: the normalisation is by the
     trace of the whole block-diagonal exponential, one number for all kernels, so it cancels.
     """
-    top = norms.max()
-    total = 0.0
+    top, total = 0.0, 0.0
+    for k in range(norms.size):
+        top = max(top, norms[k])
     for k in range(norms.size):
         out[k] = 0.0
         if norms[k] > 0.0:
@@ -128,10 +135,53 @@ def lowest(w):
                 plus = i
         elif minus < 0 or w.slope[i] < w.slope[minus]:
             minus = i
-    w.vertex[:] = 0.0
+    clear(w.vertex)
     w.vertex[plus], w.vertex[minus] = 0.5, -0.5
     value = 0.5 * (w.slope[plus] + w.slope[minus])
     return value, 1.0, value
+
+
+@njit(types.void(int64[::1], ROW, int64, int64), cache=True, nogil=True)
+def sift(heap, slope, size, i):
+    """Let entry ``i`` sink until no sample below it has less slope."""
+    while 2 * i + 1 < size:
+        child = 2 * i + 1
+        if child + 1 < size and slope[heap[child + 1]] < slope[heap[child]]:
+            child += 1
+        if slope[heap[i]] <= slope[heap[child]]:
+            return
+        heap[i], heap[child] = heap[child], heap[i]
+        i = child
+
+
+@njit(int64(int64[::1], ROW, int64), cache=True, nogil=True)
+def pop(heap, slope, size):
+    """Take the sample of least slope from the heap."""
+    first = heap[0]
+    heap[0] = heap[size - 1]
+    sift(heap, slope, size - 1, 0)
+    return first
+
+
+@njit(int64(WORK), cache=True, nogil=True)
+def part(w):
+    """Make ``columns`` two heaps by slope, first the samples with y = +1; return how many those are."""
+    n, pluses = w.y.size, 0
+    for i in range(n):
+        pluses += w.y[i] > 0.0
+    a, b = 0, pluses
+    for i in range(n):
+        if w.y[i] > 0.0:
+            w.columns[a] = i
+            a += 1
+        else:
+            w.columns[b] = i
+            b += 1
+    for i in range(pluses // 2 - 1, -1, -1):
+        sift(w.columns[:pluses], w.slope, pluses, i)
+    for i in range((n - pluses) // 2 - 1, -1, -1):
+        sift(w.columns[pluses:], w.slope, n - pluses, i)
+    return pluses
 
 
 @njit(types.UniTuple(float64, 3)(WORK), cache=True, nogil=True)
@@ -141,27 +191,26 @@ def fill(w):
     A fixed mass of one is shared by the classes. A free mass grows until more of it would cost more than it brings,
     which is the search for the ratio of cap to mass that the cost of errors asks for.
     """
-    n = w.y.size
-    order = np.argsort(w.slope)
-    w.vertex[:] = 0.0
+    clear(w.vertex)
+    pluses = part(w)
+    minuses = w.y.size - pluses
+    plus, minus = w.columns[:pluses], w.columns[pluses:]
     i, j = -1, -1
     half, value, pair, room_i, room_j = 0.0, 0.0, 0.0, 0.0, 0.0
-    while True:
-        while room_i <= 0.0 and i + 1 < n:
-            i += 1
-            room_i = w.cap[order[i]] if w.y[order[i]] > 0.0 else 0.0
-        while room_j <= 0.0 and j + 1 < n:
-            j += 1
-            room_j = w.cap[order[j]] if w.y[order[j]] < 0.0 else 0.0
-        if room_i <= 0.0 or room_j <= 0.0:
-            break
-        pair = w.slope[order[i]] + w.slope[order[j]]
+    while (room_i > 0.0 or pluses > 0) and (room_j > 0.0 or minuses > 0):
+        if room_i <= 0.0:
+            i = pop(plus, w.slope, pluses)
+            pluses, room_i = pluses - 1, w.cap[i]
+        if room_j <= 0.0:
+            j = pop(minus, w.slope, minuses)
+            minuses, room_j = minuses - 1, w.cap[j]
+        pair = w.slope[i] + w.slope[j]
         limit = 0.5 - half
         if w.facts[()].free > 0.0:
             limit = max((2.0 / pair - value) / pair, 0.0) if pair > 0.0 else np.inf
         take = min(room_i, room_j, limit)
-        w.vertex[order[i]] += take
-        w.vertex[order[j]] -= take
+        w.vertex[i] += take
+        w.vertex[j] -= take
         half += take
         value += take * pair
         if take == limit:
@@ -174,8 +223,10 @@ def fill(w):
 @njit(types.void(WORK), cache=True, nogil=True, fastmath=FAST)
 def slopes(w):
     """Compute the slope of the mixed norm along each sample."""
-    factors = w.mixed * w.unit
-    whole = w.mixed.sum()
+    factors, whole = np.empty(w.unit.size), 0.0
+    for k in range(factors.size):
+        factors[k] = w.mixed[k] * w.unit[k]
+        whole += w.mixed[k]
     for i in range(w.y.size):
         total = whole * w.ridge[i] * w.point[i]
         for k in range(factors.size):
@@ -191,19 +242,24 @@ def remember(w, lower, upper, margin):
     width = (upper - lower) / upper if upper > 0.0 else 0.0
     if width < facts.width:
         facts.width, facts.best_upper, facts.best_margin = width, upper, margin
-        w.best_point[:] = w.point
-        w.best_slope[:] = w.slope
-        w.best_energy[:] = w.energy
-        w.best_mixed[:] = w.mixed
+        for i in range(w.y.size):
+            w.best_point[i], w.best_slope[i] = w.point[i], w.slope[i]
+        for k in range(w.energy.size):
+            w.best_energy[k], w.best_mixed[k] = w.energy[k], w.mixed[k]
 
 
 @njit(boolean(WORK), cache=True, nogil=True)
 def look(w):
     """Weigh the kernels at the point, bound the optimum and leave the vertex to move to; True when the aim is met."""
     facts = w.facts[()]
-    mass, ridge = np.abs(w.point).sum(), (w.ridge * w.point**2).sum()
-    norms = np.sqrt(np.maximum(w.energy * w.unit, 0.0) + ridge)
-    top = norms.max()
+    mass, ridge, top = 0.0, 0.0, 0.0
+    for i in range(w.y.size):
+        mass += abs(w.point[i])
+        ridge += w.ridge[i] * w.point[i] ** 2
+    norms = np.empty(w.energy.size)
+    for k in range(norms.size):
+        norms[k] = np.sqrt(max(w.energy[k] * w.unit[k], 0.0) + ridge)
+        top = max(top, norms[k])
     upper = upper_bound(w, mass, top)
     facts.upper = min(facts.upper, upper)
     mix(norms, exponent_at(w, mass, top) if top > 0.0 else 0.0, w.mixed)
@@ -228,9 +284,9 @@ def plan(w):
     for i in range(w.y.size):
         move = w.vertex[i] if afresh else w.vertex[i] - w.held[i]
         if move != 0.0:
-            w.index[count], w.delta[count] = i, move
+            w.columns[count], w.delta[count] = i, move
             count += 1
-    w.held[:] = w.vertex
+        w.held[i] = w.vertex[i]
     return count, afresh
 
 
@@ -265,9 +321,9 @@ def march(flat, w, budget):
             return True
         count, afresh = plan(w)
         if afresh:
-            there[:] = 0.0
+            clear(there)
         for a in range(count):
-            row, d = flat[w.index[a]], w.delta[a]
+            row, d = flat[w.columns[a]], w.delta[a]
             for c in range(there.size):
                 there[c] += d * row[c]
         walk(w)

@@ -78,32 +78,16 @@ def combine(stack, index, weights, active):
     few = 3 * active.size < m
     for r in range(b):
         row = stack[index[r]]
-        c = 0
-        while c <= r:
+        for c in range(r + 1):
+            entry = row[index[c]]
+            total = 0.0
             if few:
-                total = 0.0
                 for k in active:
-                    total += weights[k] * row[index[c], k]
-                out[r, c] = total
-                c += 1
-            elif c + 3 <= r:
-                e0, e1, e2, e3 = row[index[c]], row[index[c + 1]], row[index[c + 2]], row[index[c + 3]]
-                t0, t1, t2, t3 = 0.0, 0.0, 0.0, 0.0
-                for k in range(m):
-                    w = weights[k]
-                    t0 += w * e0[k]
-                    t1 += w * e1[k]
-                    t2 += w * e2[k]
-                    t3 += w * e3[k]
-                out[r, c], out[r, c + 1], out[r, c + 2], out[r, c + 3] = t0, t1, t2, t3
-                c += 4
+                    total += weights[k] * entry[k]
             else:
-                entry = row[index[c]]
-                total = 0.0
                 for k in range(m):
                     total += weights[k] * entry[k]
-                out[r, c] = total
-                c += 1
+            out[r, c] = total
     for top in range(0, b, TILE):
         for left in range(0, top + TILE, TILE):
             for r in range(top, min(top + TILE, b)):

@@ -364,7 +364,7 @@ class Group(MixingPenalty):
     groups : sequence of length m
         Group of each kernel, any hashable labels.
     within, between : float, default=inf and 1.2
-        Greater than 1. ``within=inf`` treats the kernels of a group alike; ``between`` near 1 makes few groups dominate.
+        Greater than 1. ``within=inf`` treats the kernels of a group alike; ``between`` near 1 makes few groups count.
 
     Examples
     --------

@@ -49,8 +49,8 @@ class MWU(Solver):
         vertices count alike and the exponent grows by a fixed step, which takes tens to hundreds of times longer.
     nu : float, optional
         For the hinge: the margin is chosen such that about this share of the samples lie within it or on its wrong
-        side. The problem's C then only judges the answer, and the fit ends when the solver's own bounds are within
-        ``tol / 2``.
+        side. The problem's C then only sizes and judges the answer, and the fit ends when the solver's own bounds
+        are within ``tol / 2``.
     eps : float, optional
         For the paper's steps: accuracy of the distance between the hulls, absolute, at which the fit ends. By default
         it follows from tol.
@@ -106,7 +106,8 @@ class MWU(Solver):
         state = MWUState(_workspace(problem, self.nu))
         work, radius = state.work, _radius(problem)
         work.slope[:] = radius
-        work.facts["aim"], work.facts["accuracy"] = FALL, 0.5 * tol
+        work.facts["accuracy"] = 0.5 * tol
+        work.facts["aim"] = FALL if self.nu is None else 0.5 * tol  # with nu, C must not choose among rough points
         if self.steps == "paper":
             work.facts["radius"], work.facts["eps"] = radius, self.eps or 0.0
         self._begin(problem, state, start)
@@ -137,7 +138,7 @@ class MWU(Solver):
 
     def read(self, problem: Problem, state: MWUState) -> Point:
         work = state.work
-        prices = problem.penalty.prices(work.unit.size)  # type: ignore[attr-defined]
+        prices = problem.penalty.prices(work.unit.size)
         total = float(work.best_mixed.sum()) or 1.0
         f = work.y * work.best_slope / total - work.ridge * work.best_point
         q = np.maximum(work.best_energy * work.unit * prices, 0.0)
@@ -145,14 +146,15 @@ class MWU(Solver):
         return Point(size * work.best_point, work.best_mixed / total / prices, size**2 * q, size * f)
 
     def _size(self, problem: Problem, work: Any) -> float:
-        """Return the multiple of the best point that solves the problem; with nu, as far as C lets it."""
-        facts = work.facts
-        if facts["free"]:
-            return 1.0
-        if self.nu is None:
+        """Return the multiple of the best point that solves the problem, or as much of it as C lets."""
+        facts, held = work.facts, work.best_point != 0
+        if not np.isfinite(work.cap[0]):
             return float(facts["best_upper"]) ** -2
-        room = float(problem.C[0]) / float(np.max(np.abs(work.best_point)))
-        multiplier = float(facts["best_upper"] * facts["best_margin"])
+        room = float(np.min(problem.C[held] / np.abs(work.best_point[held])))
+        if facts["free"]:
+            multiplier = float(np.max(work.best_energy * work.unit)) / float(np.abs(work.best_point).sum())
+        else:
+            multiplier = float(facts["best_upper"] * facts["best_margin"])
         return min(1.0 / multiplier, room) if multiplier > 0 else room
 
     def heed(self, problem: Problem, state: MWUState, certificate: Certificate) -> Status | None:
@@ -174,7 +176,7 @@ class MWU(Solver):
         work.held[:] = 0.0
 
     def finish(self, problem: Problem, point: Point) -> Point:
-        prices = problem.penalty.prices(point.weights.size)  # type: ignore[attr-defined]
+        prices = problem.penalty.prices(point.weights.size)
         shares = point.weights * prices
         kept = np.where(shares < FAINT * shares.sum(), 0.0, shares)
         if np.count_nonzero(kept) == np.count_nonzero(shares):
@@ -189,7 +191,7 @@ def _workspace(problem: Problem, nu: float | None) -> Any:
     n, m = problem.gram.shape
     work = engine.workspace(problem.y, m)
     scale = problem.gram.scale if isinstance(problem.gram, DenseGram) else np.ones(m)
-    work.unit[:] = scale / problem.penalty.prices(m)  # type: ignore[attr-defined]
+    work.unit[:] = scale / problem.penalty.prices(m)
     if isinstance(problem.loss, Hinge):
         work.cap[:] = problem.C if nu is None else 1.0 / (nu * n)
         work.facts["free"] = nu is None
@@ -200,9 +202,9 @@ def _workspace(problem: Problem, nu: float | None) -> Any:
 
 def _radius(problem: Problem) -> float:
     """Return the largest norm of a sample in any kernel, which is the width of the set of moves."""
-    prices = problem.penalty.prices(problem.gram.shape[1])  # type: ignore[attr-defined]
+    prices = problem.penalty.prices(problem.gram.shape[1])
     ridge = np.zeros(problem.y.size) if isinstance(problem.loss, Hinge) else 1.0 / problem.C
-    norms = problem.gram.diagonal() / prices + ridge[:, None]  # type: ignore[attr-defined]
+    norms = problem.gram.diagonal() / prices + ridge[:, None]
     return float(np.sqrt(norms.max())) or 1.0
 
 
@@ -224,6 +226,6 @@ def _march(problem: Problem, work: Any, budget: int) -> bool:
         count, afresh = engine.plan(work)
         if afresh:
             work.ahead[:] = 0.0
-        work.ahead[:] += problem.gram.spread(work.delta[:count], work.index[:count])  # type: ignore[attr-defined]
+        work.ahead[:] += problem.gram.spread(work.delta[:count], work.columns[:count])
         engine.walk(work)
     return False

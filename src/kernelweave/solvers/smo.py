@@ -213,7 +213,7 @@ def exact_step(
 ) -> float:
     """Return the step in [0, 1] along ``delta`` at which the objective stops falling.
 
-    ``level`` is what the gradient is near; taking it out keeps a sum of ``delta`` that is not quite zero from mattering.
+    ``level`` is what the gradient is near; without it a sum of ``delta`` that is not quite zero would matter.
     """
     flat, ridged = float((box.ridge * beta - box.linear - level) @ delta), float(box.ridge @ delta**2)
 

@@ -20,12 +20,13 @@ TINY = 100  # samples up to which a problem is solved to PRECISE at once, which 
 PRECISE = 1e-11  # so that there, a weight of two is repeating a sample and an order of samples is as good as another
 START = 0.02  # share of the dual value that rounds on new samples work towards
 SPARE = 0.5  # share of the tolerance that the other rounds work towards
-MARGIN = 0.3  # distance from violation at which a sample counts as settled when a round begins
+MARGIN = 0.3  # distance from violation at which a sample counts as settled when a round begins,
+NARROW = 0.05  # at least this near the end,
 WIDE = 0.7  # and within a round, where less is known
-BEHIND = 0.2  # share of the gap due to the weights at which a proximal stage is left for the next
+BEHIND = 0.1  # share of the gap due to the weights at which a proximal stage is left for the next
 SETTLED = 10.0  # or the weights' gap, in gains of the last step, at which it is
 GROWTH = 3.0  # of the proximal step from stage to stage
-PULL = 8.0  # most strength of the first proximal step after the samples changed much
+PULL = 30.0  # most strength of the first proximal step after the samples changed much
 STRONGEST = 3e3  # most strength of a proximal step: beyond it Newton's steps drown in rounding
 TRIM = 1e-2  # times tol: share below which a kernel gets weight zero
 FLOOR = 1e-4  # times tol: share every kernel keeps while the weights move, so that it can come back
@@ -128,7 +129,9 @@ class SQP(Solver):
         return Point(state.beta.copy(), weights, state.q.copy(), state.g @ weights)
 
     def heed(self, problem: Problem, state: SQPState, certificate: Certificate) -> Status | None:
-        rows = _unsettled(_gradient(state), state.beta, state.box, MARGIN)
+        gradient = _gradient(state)
+        margin = float(np.clip(3.0 * violation_of(gradient, state.beta, state.box), NARROW, MARGIN))
+        rows = _unsettled(gradient, state.beta, state.box, margin)
         cold = rows.size > 1.5 * state.local.rows.size
         rows = np.arange(state.beta.size) if cold or rows.size < 2 else rows
         goal = (START if cold else SPARE * state.tol) * abs(certificate.upper if not cold else certificate.lower)
