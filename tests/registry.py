@@ -9,7 +9,7 @@ import numpy as np
 
 from kernelweave import grams, losses, penalties, solvers
 from kernelweave import kernels as K
-from kernelweave.penalties.norms import EntropicProx, SimplexProx
+from kernelweave.penalties.prox import EntropicProx, SimplexProx
 
 M = 8  # kernels that a penalty with one number per kernel is written for; see ``sized``
 BASES = {"GramStack", "Kernel", "Loss", "MixingPenalty", "Solver"}

@@ -9,9 +9,17 @@ import pytest
 from scipy import sparse
 
 import kernelweave as kw
-from kernelweave import assemble
 from kernelweave import kernels as K
-from kernelweave.assemble import Options, check_memory, from_samples, from_stack, read_stack, read_targets
+from kernelweave.assemble import (
+    Options,
+    check_memory,
+    definite,
+    from_samples,
+    from_stack,
+    memory,
+    read_stack,
+    read_targets,
+)
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 3))
@@ -42,7 +50,7 @@ def mixed_signs(n=40, seed=1):
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
 @pytest.mark.parametrize("rows", [1, 7, 40])
 def test_kernels_computed_in_pieces_are_the_kernels(rows, container, monkeypatch):
-    monkeypatch.setattr(assemble, "BUFFER", rows * 8 * 40 * 7)
+    monkeypatch.setattr(memory, "BUFFER", rows * 8 * 40 * 7)
     stack = made(X=container(X), normalize=None).gram.stack
     expected = [kernel(X) for item in BANK for kernel in item.resolve(X)]
     np.testing.assert_allclose(np.moveaxis(stack, 2, 0), expected, atol=1e-12)
@@ -119,15 +127,15 @@ def test_indefinite_without_a_diagonal_is_seen():
 
 
 def test_large_stacks_are_checked_on_some_samples(monkeypatch):
-    monkeypatch.setattr(assemble, "CHECK_FLOPS", 1.0)
+    monkeypatch.setattr(definite, "CHECK_FLOPS", 1.0)
     matrix = mixed_signs(200)
     for seed in (None, 0, np.random.RandomState(3)):
         with pytest.raises(ValueError, match="kernel 1 is not positive"):
-            assemble._check_definite(np.stack([np.eye(200), matrix], axis=2), ["kernel 0", "kernel 1"], [0, 1], seed)
+            definite.check_definite(np.stack([np.eye(200), matrix], axis=2), ["kernel 0", "kernel 1"], [0, 1], seed)
 
 
 def test_a_negative_direction_that_the_check_missed_is_refused_with_the_answer(monkeypatch):
-    monkeypatch.setattr(assemble, "CHECK_FLOPS", 1.0)
+    monkeypatch.setattr(definite, "CHECK_FLOPS", 1.0)
     y = np.resize([-1.0, 1.0], 200)
     hidden = np.eye(200) - 1.5 * np.outer(y, y) / 200  # positive on any 64 samples
     with pytest.raises(ValueError, match="kernel 0 is not positive"):
@@ -199,7 +207,7 @@ def test_memory_is_estimated_before_anything_is_allocated(monkeypatch):
     assert "7450580.6 GiB (1000 of 1000000 x 1000000 samples, float64)" in str(refusal.value)
     with pytest.raises(ValueError, match=r"allows 1\.0 MiB: use fewer kernels or rows, or a larger"):
         check_memory((1000, 1000, 10), np.float32, memory=2**20)
-    monkeypatch.setattr(assemble, "available_memory", lambda: 1000.0)
+    monkeypatch.setattr(memory, "available_memory", lambda: 1000.0)
     with pytest.raises(ValueError, match=r"memory='auto' allows 0\.8 KiB"):
         made()
 
@@ -208,8 +216,8 @@ def test_memory_where_the_system_does_not_say(monkeypatch):
     def refuse(*_, **__):
         raise OSError
 
-    assert assemble.available_memory() < 2**50
+    assert memory.available_memory() < 2**50
     monkeypatch.setattr(builtins, "open", refuse)
-    assert assemble.available_memory() < 2**50
-    monkeypatch.setattr(assemble.os, "sysconf", refuse)
-    assert assemble.available_memory() == np.inf
+    assert memory.available_memory() < 2**50
+    monkeypatch.setattr(memory.os, "sysconf", refuse)
+    assert memory.available_memory() == np.inf

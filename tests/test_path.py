@@ -46,12 +46,12 @@ def test_the_estimator_is_left_as_it_is(wdbc):
 
 def test_the_kernels_are_computed_once_and_starts_are_warm(wdbc, monkeypatch):
     starts, filled = [], []
-    from kernelweave import assemble
+    from kernelweave.assemble import stacks
     from kernelweave.estimators import base
 
-    solve, fill = base.solve, assemble._fill
+    solve, fill = base.solve, stacks._fill
     monkeypatch.setattr(base, "solve", lambda *a, **k: starts.append(k["start"]) or solve(*a, **k))
-    monkeypatch.setattr(assemble, "_fill", lambda *a: filled.append(1) or fill(*a))
+    monkeypatch.setattr(stacks, "_fill", lambda *a: filled.append(1) or fill(*a))
     kw.path(kw.MKLClassifier(BANK), *wdbc, C=COSTS)
     assert len(filled) == 1
     assert [start is None for start in starts] == [True, False, False, False]

@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from kernelweave import penalties
 from kernelweave.penalties.base import MixingPenalty
-from kernelweave.penalties.norms import project_simplex
+from kernelweave.penalties.prox import project_simplex
 from registry import EXTREMES, PENALTIES, TOOLS, M, exported, label, names, rearranged, sized
 
 ALL = PENALTIES + EXTREMES + TOOLS

@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
 from functools import reduce
 from operator import iadd, imul
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import issparse
+
+from .columns import column_groups, known_names, plain, where
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -38,7 +39,7 @@ class Kernel(ABC):
 
     def __post_init__(self) -> None:
         for f in fields(self):
-            object.__setattr__(self, f.name, _plain(getattr(self, f.name)))
+            object.__setattr__(self, f.name, plain(getattr(self, f.name)))
 
     # -- what the author of a kernel writes -------------------------------------------------------------
 
@@ -119,12 +120,12 @@ class Kernel(ABC):
         list of Kernel
             Their `on` is None or a tuple of positions, their parameters are numbers, their names are final.
         """
-        X, names = _as_matrix(X), _known_names(names, frame)
+        X, names = _as_matrix(X), known_names(names, frame)
         _check_sparse(self, X)
         resolved = []
         for columns in column_groups(self.on, X.shape[1], names, frame):
             kernel = replace(self._fixed(X, columns, sample_weight), on=columns)
-            resolved.append(kernel._labelled(kernel._head(self) + _where(columns, names)))
+            resolved.append(kernel._labelled(kernel._head(self) + where(columns, names)))
         return resolved
 
     def on_columns(self, columns: Any) -> Kernel:
@@ -138,7 +139,7 @@ class Kernel(ABC):
     @property
     def name(self) -> str:
         """What tables and plots call this kernel, such as ``rbf(gamma=0.1) on age``."""
-        return self._label or self._head(self) + _where(self.on, None)
+        return self._label or self._head(self) + where(self.on, None)
 
     def __add__(self, other: Any) -> Sum:
         if not isinstance(other, Kernel):
@@ -151,7 +152,7 @@ class Kernel(ABC):
         return self.__rmul__(other)
 
     def __rmul__(self, scale: Any) -> Kernel:
-        return Scaled(self, scale) if isinstance(_plain(scale), (int, float)) else NotImplemented
+        return Scaled(self, scale) if isinstance(plain(scale), (int, float)) else NotImplemented
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and _token(self) == _token(other)
@@ -289,7 +290,7 @@ class _Combination(Kernel):
     def resolve(
         self, X: Any, names: Sequence[str] | None = None, frame: Any = None, sample_weight: Any = None
     ) -> list[Kernel]:
-        X, names = _as_matrix(X), _known_names(names, frame)
+        X, names = _as_matrix(X), known_names(names, frame)
         refusal = (
             f"on='each' inside a {type(self).__name__.lower()} could pair columns in many ways: "
             "give it to the whole with (a + b).on_columns('each'), or write the list out."
@@ -485,81 +486,8 @@ class Normalised(_Wrapper):
 # -- columns --------------------------------------------------------------------------------------------
 
 
-def column_groups(
-    on: Any, n_columns: int, names: Sequence[str] | None, frame: Any
-) -> list[tuple[int, ...] | None]:
-    """The positions that `on` stands for: one group, or one per column for "each"; None means all columns."""
-    if on is None:
-        return [None]
-    if isinstance(on, str) and on == "each":
-        return [(j,) for j in range(n_columns)]
-    if callable(on):
-        if frame is None:
-            raise ValueError("on is a column selector, which needs X to be a DataFrame; or give positions.")
-        on = _plain(on(frame))
-    columns = _positions(on, n_columns, names)
-    if not columns:
-        raise ValueError(f"on={on!r} selects no column of X.")
-    return [columns]
-
-
-def _positions(on: Any, n_columns: int, names: Sequence[str] | None) -> tuple[int, ...]:
-    if isinstance(on, slice):
-        start = _named(on.start, names) if isinstance(on.start, str) else on.start
-        stop = _named(on.stop, names) + 1 if isinstance(on.stop, str) else on.stop
-        return tuple(range(n_columns)[start : stop : on.step])
-    items = on if isinstance(on, tuple) else (on,)
-    if isinstance(on, tuple) and any(isinstance(item, bool) for item in items):
-        if len(items) != n_columns or not all(isinstance(item, bool) for item in items):
-            raise ValueError(f"on is a boolean mask of {len(items)} entries, but X has {n_columns} columns.")
-        return tuple(j for j, wanted in enumerate(items) if wanted)
-    return tuple(_position(item, n_columns, names) for item in items)
-
-
-def _position(item: Any, n_columns: int, names: Sequence[str] | None) -> int:
-    if isinstance(item, str):
-        return _named(item, names)
-    if isinstance(item, bool) or not isinstance(item, int):
-        raise TypeError(f"on takes names, positions, a mask, a slice, 'each' or a selector; got {item!r}.")
-    if not -n_columns <= item < n_columns:
-        raise ValueError(f"on asks for column {item}, but X has {n_columns} columns, 0 to {n_columns - 1}.")
-    return item % n_columns
-
-
-def _named(item: str, names: Sequence[str] | None) -> int:
-    if names is None:
-        raise ValueError(f"on asks for column {item!r}, but X has no names: pass a DataFrame, or a position.")
-    if item not in names:
-        close = get_close_matches(item, names, n=3, cutoff=0.4) or list(names)[:3]
-        raise ValueError(f"on asks for column {item!r}, which X does not have; the closest are {close}.")
-    return list(names).index(item)
-
-
-def _known_names(names: Sequence[str] | None, frame: Any) -> list[str] | None:
-    found = list(frame.columns) if names is None and frame is not None else names
-    return None if found is None or not all(isinstance(name, str) for name in found) else list(found)
-
-
 def _inherit(kernel: Kernel, columns: Any) -> Kernel:
     return kernel if columns is None or kernel.on is not None else kernel.on_columns(columns)
-
-
-def _where(on: Any, names: Sequence[str] | None) -> str:
-    if on is None:
-        return ""
-    if isinstance(on, str):
-        return " on each column" if on == "each" else f" on {on}"
-    items = on if isinstance(on, tuple) else (on,)
-    if callable(on) or isinstance(on, slice) or any(isinstance(item, bool) for item in items):
-        return " on selected columns"
-    if len(items) > 2:
-        return f" on {len(items)} columns"
-    return " on " + " and ".join(
-        item if isinstance(item, str) else names[item] if names else f"column {item}" for item in items
-    )
-
-
-# -- small helpers --------------------------------------------------------------------------------------
 
 
 def check_positive(kernel: Kernel, parameter: str, *words: str | None) -> None:
@@ -586,12 +514,6 @@ def _check_sparse(kernel: Kernel, X: Any) -> None:
 def _block(kernel: Kernel, X: Any) -> Any:
     _check_sparse(kernel, X)
     return X if kernel.on is None else X[:, list(kernel.on)]
-
-
-def _plain(value: Any) -> Any:
-    """Numbers as Python's and sequences as tuples: a kernel can be hashed, and leaves float32 in float32."""
-    value = value.tolist() if hasattr(value, "tolist") else value
-    return tuple(_plain(item) for item in value) if isinstance(value, (list, tuple, range)) else value
 
 
 def _token(value: Any) -> Hashable:

@@ -1,4 +1,4 @@
-"""Sparse mixing by proximal points: the default for l1."""
+"""Sparse mixing by proximal points, each solved by SMO; exact zeros."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..penalties.norms import L1, Fixed, SimplexProx
+from ..penalties.norms import L1, Fixed
+from ..penalties.prox import SimplexProx
 from ..problem import Certificate, Point, Problem, Status
 from .base import Solver
 from .smo import SMOState, begin, point_of, recompute, sweep, tighten

@@ -10,7 +10,8 @@ from scipy.optimize import minimize_scalar
 
 from ..losses.base import BoxQuadratic
 from ..penalties.base import MixingPenalty
-from ..penalties.norms import L1, EntropicProx, Fixed
+from ..penalties.norms import L1, Fixed
+from ..penalties.prox import EntropicProx
 from ..problem import Certificate, Point, Problem, Status
 from .base import Solver
 from .smo import exact_step, level_of, violation_of

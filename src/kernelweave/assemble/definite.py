@@ -1,0 +1,91 @@
+"""What a kernel must be, symmetric and positive semidefinite, and what to do where it is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh
+from sklearn.utils import check_random_state
+
+ASYMMETRY = 1e-6  # of a kernel's largest diagonal entry: what rounding may explain
+SLACK = 1e-8  # of a kernel's mean diagonal: the negative eigenvalue that rounding may explain
+CHECK_FLOPS = 2e9  # most work spent on looking for negative eigenvalues
+
+
+def check_symmetric(stack: np.ndarray, names: list[str], source: str) -> None:
+    """Refuse NaN, infinity and asymmetry, reading every entry once."""
+    from ..compiled.stacks import asymmetry
+
+    rows = np.arange(stack.shape[0])
+    largest = np.abs(stack[rows, rows]).max(axis=0)
+    worst = asymmetry(np.ascontiguousarray(stack))
+    broken = np.flatnonzero(~np.isfinite(worst))
+    if broken.size:
+        raise ValueError(f"{names[broken[0]]} holds NaN or infinity: check how {source} was made, or drop that kernel.")
+    uneven = np.flatnonzero(worst > ASYMMETRY * largest)
+    if uneven.size:
+        k = uneven[0]
+        raise ValueError(
+            f"{names[k]} is not symmetric, entries (i, j) and (j, i) differ by up to {worst[k]:.3g}: "
+            f"check how {source} was made, or use (K + K.T) / 2."
+        )
+
+
+def check_definite(stack: np.ndarray, names: list[str], unknown: list[int], random_state: Any) -> bool:
+    """Refuse kernels with a negative eigenvalue; True if not all samples were looked at, which can be too dear."""
+    n = stack.shape[0]
+    size = min(n, max(64, int((3 * CHECK_FLOPS / max(len(unknown), 1)) ** (1 / 3))))
+    index = np.arange(n)
+    if size < n:
+        rng = check_random_state(0 if random_state is None else random_state)
+        index = np.sort(rng.choice(n, size, replace=False))
+    for first in range(0, len(unknown), 32):
+        some = unknown[first : first + 32]
+        for k, K in zip(some, np.moveaxis(stack[np.ix_(index, index, np.array(some))], 2, 0), strict=True):
+            if not _is_definite(K.astype(float), stack.dtype):
+                refuse_indefinite(names[k])
+    return size < n and bool(unknown)
+
+
+def refuse_indefinite(name: str) -> None:
+    raise ValueError(
+        f"{name} is not positive semidefinite, so nothing could be certified: use psd='clip' to drop the negative "
+        "part of its spectrum, or leave the kernel out."
+    )
+
+
+def _is_definite(K: np.ndarray, dtype: np.dtype) -> bool:
+    """Whether K has a Cholesky factor once rounding is allowed for; an exact zero counts."""
+    if not K.any():
+        return True
+    K[np.diag_indices_from(K)] += _slack(K, dtype)
+    try:
+        np.linalg.cholesky(K)
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+def _slack(K: np.ndarray, dtype: np.dtype) -> float:
+    """Return how negative an eigenvalue may be on account of rounding."""
+    diagonal = np.abs(np.diagonal(K))
+    rounding = 4 * float(np.finfo(dtype).eps) * np.sqrt(len(K))
+    return max(SLACK * float(diagonal.mean()), rounding * float(diagonal.max()))
+
+
+def clip(stack: np.ndarray, unknown: list[int], owned: bool) -> tuple[np.ndarray, dict[int, np.ndarray]]:
+    """Replace indefinite kernels by their positive parts; also return the eigenvectors that were kept."""
+    bases: dict[int, np.ndarray] = {}
+    for k in unknown:
+        K = stack[:, :, k].astype(float)
+        values, vectors = eigh(K)
+        if values[0] >= -_slack(K, stack.dtype):
+            continue
+        stack = stack if owned else stack.copy()
+        owned = True
+        positive = values > 0
+        basis = vectors[:, positive]
+        stack[:, :, k] = (basis * values[positive]) @ basis.T
+        bases[k] = basis
+    return stack, bases

@@ -1,0 +1,79 @@
+"""Whether kernels fit in memory, known before anything is allocated."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+SHARE = 0.8  # of the memory available, how much "auto" lets the kernels take
+BUFFER = 16 * 2**20  # bytes of kernel entries computed at a time
+
+
+def check_memory(shape: tuple[int, ...], dtype: Any, memory: Any = "auto") -> None:
+    """Refuse, before anything is allocated, a stack that would not fit.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of the stack, (n, n, m).
+    dtype : dtype
+        Of its entries.
+    memory : "auto" or number, default="auto"
+        Bytes allowed; "auto" is a share of what is available now.
+
+    Examples
+    --------
+    >>> from kernelweave.assemble import check_memory
+    >>> check_memory((100, 100, 3), "float64", memory=1e6)
+    """
+    need = int(np.prod([int(length) for length in shape], dtype=object)) * np.dtype(dtype).itemsize
+    allowed = available_memory() * SHARE if memory == "auto" else float(memory)
+    if need <= allowed:
+        return
+    halve = ", X as float32" if np.dtype(dtype) == np.float64 else ""
+    raise ValueError(
+        f"The kernels would take {readable(need)} ({shape[2]} of {shape[0]} x {shape[1]} samples, "
+        f"{np.dtype(dtype).name}), but memory={memory!r} allows {readable(allowed)}: "
+        f"use fewer kernels or rows{halve}, or a larger memory= in bytes."
+    )
+
+
+def available_memory() -> float:
+    """Return the bytes of memory that could be had now; infinity where the system does not say.
+
+    Examples
+    --------
+    >>> from kernelweave.assemble import available_memory
+    >>> available_memory() > 0
+    True
+    """
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            fields = dict(line.split(":", 1) for line in file)
+        return float(fields["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        pass
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES")) * float(os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, OSError, ValueError):
+        return np.inf
+
+
+def readable(count: float) -> str:
+    """Write a number of bytes as a person would say it."""
+    for unit, power in (("GiB", 30), ("MiB", 20)):
+        if count >= 0.1 * 2**power:
+            return f"{count / 2**power:.1f} {unit}"
+    return f"{count / 2**10:.1f} KiB"
+
+
+def rows_at_a_time(stack: np.ndarray) -> int:
+    return max(1, BUFFER // (stack.itemsize * stack.shape[1] * max(stack.shape[2], 1)))
+
+
+def row_blocks(stack: np.ndarray) -> Iterator[slice]:
+    n, step = stack.shape[0], rows_at_a_time(stack)
+    return (slice(start, min(start + step, n)) for start in range(0, n, step))

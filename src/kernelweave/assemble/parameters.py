@@ -1,0 +1,48 @@
+"""Parameters that make sense, and sentences for those that do not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+NORMALISATIONS = ("trace", "diagonal", "center", None)
+PSD = ("check", "clip", "trust")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How kernels are brought in: scaling, definiteness, memory; refused here if they make no sense."""
+
+    normalize: str | None = "trace"
+    psd: str = "check"
+    memory: Any = "auto"
+    random_state: Any = None
+
+    def __post_init__(self) -> None:
+        check_choice("normalize", self.normalize, NORMALISATIONS)
+        check_choice("psd", self.psd, PSD)
+        if self.memory != "auto":
+            check_number("memory", self.memory, "'auto' or a number of bytes")
+
+
+def check_choice(name: str, value: Any, known: Sequence[Any]) -> None:
+    """Refuse a word that is not among the known ones, and list those."""
+    if not any(value is word or (isinstance(value, str) and value == word) for word in known):
+        raise ValueError(f"{name}={value!r} is not known: choose one of {', '.join(map(repr, known))}.")
+
+
+def check_number(name: str, value: Any, wanted: str = "a number", kind: Any = Real) -> None:
+    """Refuse what is not a positive, finite number."""
+    if isinstance(value, bool) or not isinstance(value, kind):
+        raise TypeError(f"{name} must be {wanted}, above zero; got {value!r} of type {type(value).__name__}.")
+    if not 0 < float(value) < np.inf:
+        raise ValueError(f"{name} must be {wanted}, above zero and finite; got {value!r}.")
+
+
+def check_whole(name: str, value: Any) -> None:
+    """Refuse what is not a whole number from 1 on."""
+    check_number(name, value, "a whole number", Integral)

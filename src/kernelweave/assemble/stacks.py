@@ -1,0 +1,266 @@
+"""Kernels on the training samples: computed or taken, checked, scaled."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..grams import DenseGram
+from ..kernels import Kernel, as_kernels, evaluate
+from ..losses import Loss
+from ..penalties import MixingPenalty
+from ..problem import Problem
+from .definite import ASYMMETRY, check_definite, check_symmetric, clip, refuse_indefinite
+from .labels import Targets, Task
+from .memory import check_memory, readable, row_blocks, rows_at_a_time
+from .parameters import Options
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """Kernels on the training samples, and what new samples must go through to meet them."""
+
+    gram: DenseGram  # the kernels that are not zero
+    names: list[str]  # (m,) all kernels
+    kept: np.ndarray  # positions among all kernels of those in `gram`
+    scales: np.ndarray  # (m,) factor of each kernel, 0 where it was left out
+    kernels: list[Kernel] | None = None  # (m,) resolved; None for a precomputed stack
+    X: Any = None  # (n, d) the rows that count; None for a precomputed stack
+    bases: dict[int, np.ndarray] = field(default_factory=dict)  # positive eigenvectors of each clipped kernel
+    doubtful: bool = False  # whether definiteness was looked at on some samples only
+
+    @property
+    def storage(self) -> str:
+        """How the kernels are stored, as a phrase."""
+        stack = self.gram.stack
+        return f"dense {stack.dtype.name}, {readable(stack.nbytes)}"
+
+    def cut(self, penalty: MixingPenalty) -> MixingPenalty:
+        """Return the penalty on the kernels kept: parameters with one entry per kernel lose entries too."""
+        m = len(self.names)
+        penalty.check(m)
+        if self.kept.size == m:
+            return penalty
+        parameters = penalty.get_params(deep=False)
+        return type(penalty)(**{name: _entries(value, self.kept, m) for name, value in parameters.items()})
+
+    def problem(self, task: Task, loss: Loss, penalty: MixingPenalty, C: np.ndarray) -> Problem:
+        """Return the problem that a task poses to these kernels; C holds one cost for each row."""
+        if task.rows is None:
+            return Problem(self.gram, loss, penalty, task.y, C)
+        return Problem(self.gram.take(task.rows), loss, penalty, task.y, C[task.rows])
+
+    def check_energies(self, problem: Problem, beta: np.ndarray) -> None:
+        """Refuse an answer along which a kernel shows a negative eigenvalue that the check at the door missed."""
+        if not self.doubtful:
+            return
+        least = -ASYMMETRY * float(beta @ beta) * problem.gram.diagonal().mean(axis=0)
+        for k in np.flatnonzero(problem.gram.quad(beta) < least):
+            refuse_indefinite(self.names[self.kept[k]])
+
+
+def _entries(value: Any, kept: np.ndarray, m: int) -> Any:
+    per_kernel = np.ndim(value) == 1 and len(value) == m
+    return [value[k] for k in kept] if per_kernel else value
+
+
+def from_samples(
+    X: Any,  # (n, d)
+    kernels: Any,
+    options: Options,
+    *,
+    weight: np.ndarray,  # (n,)
+    names: Sequence[str] | None = None,  # (d,)
+    frame: Any = None,
+) -> Assembly:
+    """Compute kernels on samples.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, d)
+        Checked samples; their precision is that of the kernels.
+    kernels : what `kernelweave.kernels.as_kernels` takes
+        The bank.
+    options : Options
+        Scaling, definiteness, memory.
+    weight : array of shape (n,)
+        Weight of each sample in statistics of the data.
+    names : sequence of str, optional
+        Names of the columns.
+    frame : DataFrame, optional
+        What the user passed, for column selectors.
+
+    Returns
+    -------
+    Assembly
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave.assemble import Options, from_samples
+    >>> made = from_samples(np.eye(3), ["linear", "rbf"], Options(), weight=np.ones(3))
+    >>> made.gram.diagonal().mean(axis=0)
+    array([1., 1.])
+    """
+    asked = as_kernels(kernels)
+    if options.normalize == "diagonal":
+        asked = [kernel.normalised() for kernel in asked]
+    bank = [kernel for item in asked for kernel in item.resolve(X, names, frame, weight)]
+    shape = (X.shape[0], X.shape[0], len(bank))
+    check_memory(shape, X.dtype, options.memory)
+    stack = np.empty(shape, dtype=X.dtype)
+    _fill(stack, bank, X)
+    labels = [kernel.name for kernel in bank]
+    unknown = [k for k, kernel in enumerate(bank) if not kernel.psd]
+    for k in unknown:
+        check_symmetric(stack[:, :, k : k + 1], labels[k : k + 1], "its function")
+    return _finish(stack, labels, unknown, options, weight, kernels=bank, X=X, owned=True)
+
+
+def _fill(stack: np.ndarray, bank: list[Kernel], X: Any) -> None:
+    """Write the kernels into the stack, some rows at a time."""
+    n, _, m = stack.shape
+    step = rows_at_a_time(stack)
+    buffer = np.empty((m, min(step, n), n), dtype=stack.dtype)
+    for start in range(0, n, step):
+        rows = slice(start, min(start + step, n))
+        block = buffer[:, : rows.stop - start]
+        with np.errstate(over="ignore", invalid="ignore"):  # told by name below
+            for k, matrix in evaluate(bank, X if step >= n else X[rows], X):
+                block[k] = matrix
+        _check_computed(block, bank)
+        stack[rows] = np.moveaxis(block, 0, 2)
+
+
+def _check_computed(block: np.ndarray, bank: list[Kernel]) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):
+        suspects = np.flatnonzero(~np.isfinite(block.sum(axis=(1, 2))))
+    for k in suspects:
+        if not np.all(np.isfinite(block[k])):
+            raise ValueError(f"{bank[k].name} gives NaN or infinity on X: scale X, or drop this kernel.")
+
+
+def from_stack(stack: np.ndarray, options: Options, targets: Targets) -> Assembly:
+    """Take kernels that were computed beforehand.
+
+    Parameters
+    ----------
+    stack : array of shape (n, n, m)
+        As `read_stack` returns it; used in place unless rows or kernels are left out of it.
+    options : Options
+        Scaling, definiteness, memory.
+    targets : Targets
+        Which rows count, and how much.
+
+    Returns
+    -------
+    Assembly
+    """
+    if options.normalize == "diagonal":
+        raise ValueError(
+            "normalize='diagonal' is not possible for precomputed kernels, since X holds no k(x, x) of new "
+            "samples: normalise the kernels before stacking them, or use normalize='trace'."
+        )
+    labels = [f"kernel {k}" for k in range(stack.shape[2])]
+    check_symmetric(stack, labels, "X")
+    owned = targets.rows.size < stack.shape[0]
+    if owned:
+        stack = stack[np.ix_(targets.rows, targets.rows)]
+    return _finish(stack, labels, list(range(stack.shape[2])), options, targets.weight, owned=owned)
+
+
+def read_stack(X: Any) -> np.ndarray:
+    """Return a precomputed stack as an array of float32 or float64, or say what is wrong with its shape.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave.assemble import read_stack
+    >>> read_stack(np.ones((2, 2, 3), dtype=int)).dtype
+    dtype('float64')
+    """
+    stack = real_array(X)
+    if stack.ndim != 3:
+        raise ValueError(
+            f"X must be a stack of kernels of shape (n, n, m), samples first, for kernels='precomputed'; "
+            f"got the shape {stack.shape}: np.stack([K1, K2], axis=2) makes one."
+        )
+    n, columns, m = stack.shape
+    if n != columns:
+        hint = ": it looks kernels-first, np.moveaxis(X, 0, 2) puts it right" if columns == m else ""
+        raise ValueError(f"X must be square in its first two axes, (n, n, m); got {stack.shape}{hint}.")
+    if not n or not m:
+        raise ValueError(f"X has 0 samples or kernels, its shape is {stack.shape}: give at least one of each.")
+    return np.ascontiguousarray(stack)
+
+
+def real_array(X: Any) -> np.ndarray:
+    """Return X as an array of float32 or float64, without a copy if it is one."""
+    array = np.asarray(X)
+    if array.dtype in (np.float32, np.float64):
+        return array
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"X must hold real numbers for kernels='precomputed'; got an array of {array.dtype}.")
+    return array.astype(np.float64)
+
+
+def _finish(
+    stack: np.ndarray,
+    names: list[str],
+    unknown: list[int],
+    options: Options,
+    weight: np.ndarray,
+    *,
+    kernels: list[Kernel] | None = None,
+    X: Any = None,
+    owned: bool,
+) -> Assembly:
+    """Settle definiteness and scale, and leave zero kernels out."""
+    bases: dict[int, np.ndarray] = {}
+    doubtful = False
+    if options.psd == "check":
+        doubtful = check_definite(stack, names, unknown, options.random_state)
+    elif options.psd == "clip":
+        if not owned:
+            check_memory(stack.shape, stack.dtype, options.memory)
+        stack, bases = clip(stack, unknown, owned)
+    scales = _scales(stack, weight / weight.sum(), options.normalize)
+    kept = np.flatnonzero(scales)
+    if kept.size < scales.size:
+        _say_dropped([names[k] for k in np.flatnonzero(scales == 0)], kept.size, options.normalize)
+        stack = stack[:, :, kept]
+    return Assembly(DenseGram(stack, scales[kept]), names, kept, scales, kernels, X, bases, doubtful)
+
+
+def _say_dropped(dropped: list[str], left: int, normalize: str | None) -> None:
+    what = "zero or constant" if normalize == "center" else "zero"
+    if not left:
+        raise ValueError(f"Every kernel is {what} on the training samples: give one that tells them apart.")
+    few = ", ".join(dropped[:8]) + (f" and {len(dropped) - 8} more" if len(dropped) > 8 else "")
+    warnings.warn(f"Kernels {what} on the training samples get weight 0: {few}.", UserWarning, stacklevel=2)
+
+
+def _scales(stack: np.ndarray, share: np.ndarray, normalize: str | None) -> np.ndarray:
+    """Return the factor that gives each kernel the size asked for; 0 for kernels that have none."""
+    rows = np.arange(stack.shape[0])
+    mean = share @ stack[rows, rows].astype(float)
+    size = mean - _grand_mean(stack, share) if normalize == "center" else mean
+    noise = 100 * np.finfo(stack.dtype).eps * mean if normalize == "center" else 0.0
+    alive = size > np.maximum(noise, 1e-150)
+    if normalize in ("trace", "center"):
+        return np.where(alive, 1.0 / np.where(alive, size, 1.0), 0.0)
+    return alive.astype(float)
+
+
+def _grand_mean(stack: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """Return ``share' K_k share`` for every kernel."""
+    n, _, m = stack.shape
+    total = np.zeros((n, m))
+    for rows in row_blocks(stack):
+        block = stack[rows]
+        total += (share[rows].astype(stack.dtype) @ block.reshape(block.shape[0], n * m)).reshape(n, m)
+    return share @ total
