@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-BENCHMARKS ?= $(wildcard benchmarks/*.py)
+BENCHMARKS ?= benchmarks/rivals_exact.py benchmarks/papers/bach2004.py
 
 EXTRAS_demo := plot,cli
 EXTRAS_test := test

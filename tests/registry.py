@@ -65,7 +65,8 @@ EXTREMES = [penalties.Lp(p) for p in (1.001, 1.004, 100.0)] + [
 TOOLS = [SimplexProx(SHARES, 0.7, PRICES**2), EntropicProx(SHARES, 0.7, PRICES**2)]
 LOSSES = [losses.Hinge(), losses.SquaredHinge()]
 GRAMS = [grams.DenseGram]  # each is called with (stack, scale)
-SOLVERS = sorted(solvers._NAMES)
+ROUGH = ["mwu"]  # meant for a gap of 1e-2; with tests of its own
+SOLVERS = sorted(set(solvers._NAMES) - set(ROUGH))
 
 
 def exported(room) -> set[str]:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from sklearn.base import clone
+
 from . import report
 from .estimators import MKLClassifier
+from .solvers import MWU
 
 
 @dataclass(frozen=True)
@@ -17,19 +20,22 @@ class Recipe:
     ----------
     name, paper, minimises : str
         What `recipe` calls it, where it was published, and its primal objective.
-    penalty, solver, loss : str
+    penalty, solver, loss : str or instance
         Parameters of the estimator.
     sparse : bool
         Whether kernels that do not help get weight zero exactly.
+    tol : float
+        Relative gap the method is meant for.
     """
 
     name: str
     paper: str
     minimises: str
-    penalty: str
-    solver: str
-    loss: str
+    penalty: Any
+    solver: Any
+    loss: Any
     sparse: bool
+    tol: float = 1e-3
 
 
 class Recipes(dict[str, Recipe]):
@@ -37,7 +43,7 @@ class Recipes(dict[str, Recipe]):
 
     def __repr__(self) -> str:
         rows = [
-            [r.name, r.paper, r.minimises, r.penalty, r.solver, r.loss, "yes" if r.sparse else "no"]
+            [r.name, r.paper, r.minimises, str(r.penalty), str(r.solver), str(r.loss), "yes" if r.sparse else "no"]
             for r in self.values()
         ]
         header = ["name", "paper", "minimises", "penalty", "solver", "loss", "sparse"]
@@ -66,6 +72,26 @@ _RECIPES = [
         sparse=False,
     ),
     Recipe(
+        name="mwu-mkl",
+        paper="Moeller, Raman, Saha, Venkatasubramanian",
+        minimises="1/2 (sum_k |f_k|)^2 + C/2 sum hinge^2",
+        penalty="l1",
+        solver="mwu",
+        loss="squared_hinge",
+        sparse=True,
+        tol=1e-2,
+    ),
+    Recipe(
+        name="mwu-mkl-paper",
+        paper="Moeller, Raman, Saha, Venkatasubramanian",
+        minimises="1/2 (sum_k |f_k|)^2 + C/2 sum hinge^2",
+        penalty="l1",
+        solver=MWU(steps="paper"),
+        loss="squared_hinge",
+        sparse=True,
+        tol=1e-1,
+    ),
+    Recipe(
         name="svm-average",
         paper="Cortes, Vapnik (Machine Learning 1995)",
         minimises="m/2 sum_k |f_k|^2 + C sum hinge",
@@ -89,7 +115,7 @@ def recipes() -> Recipes:
     --------
     >>> import kernelweave as kw
     >>> list(kw.recipes())
-    ['skm', 'lp-mkl', 'svm-average']
+    ['skm', 'lp-mkl', 'mwu-mkl', 'mwu-mkl-paper', 'svm-average']
     """
     return Recipes((entry.name, entry) for entry in _RECIPES)
 
@@ -121,5 +147,6 @@ def recipe(name: str, kernels: Any = "auto", **params: Any) -> MKLClassifier:
     if name not in table:
         raise ValueError(f"recipe {name!r} is not known: choose one of {', '.join(table)}.")
     entry = table[name]
-    configured = {"penalty": entry.penalty, "solver": entry.solver, "loss": entry.loss}
+    solver = clone(entry.solver, safe=False)
+    configured = {"penalty": entry.penalty, "solver": solver, "loss": entry.loss, "tol": entry.tol}
     return MKLClassifier(kernels, **(configured | params))

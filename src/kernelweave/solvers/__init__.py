@@ -5,14 +5,15 @@ from __future__ import annotations
 from ..problem import Problem
 from .alternating import Alternating
 from .base import Solver, solve
+from .mwu import MWU
 from .proximal import Proximal
 from .skm import SKM
 from .smo import SMO
 from .sqp import SQP
 
-__all__ = ["SKM", "SMO", "SQP", "Alternating", "Proximal", "Solver", "make_solver", "solve"]
+__all__ = ["MWU", "SKM", "SMO", "SQP", "Alternating", "Proximal", "Solver", "make_solver", "solve"]
 
-_NAMES: dict[str, type[Solver]] = {solver.name: solver for solver in (SQP, SMO, Proximal, SKM, Alternating)}
+_NAMES: dict[str, type[Solver]] = {solver.name: solver for solver in (SQP, SMO, Proximal, SKM, Alternating, MWU)}
 
 
 def make_solver(spec: str | Solver, problem: Problem) -> Solver:

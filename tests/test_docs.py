@@ -1,0 +1,34 @@
+"""What the documents say runs."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+BLOCKS = [
+    (path.name, block)
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    for block in re.findall(r"```python\n(.*?)```", path.read_text(), flags=re.DOTALL)
+]
+
+
+@pytest.mark.parametrize(("name", "block"), BLOCKS, ids=[f"{name}-{i}" for i, (name, _) in enumerate(BLOCKS)])
+def test_python_blocks_run(name, block, capsys):
+    exec(compile(block, name, "exec"), {})
+
+
+@pytest.mark.parametrize("path", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+def test_links_lead_somewhere(path):
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", path.read_text()):
+        assert (path.parent / target).exists(), target
+
+
+def test_readme_names_every_solver_penalty_and_loss():
+    import kernelweave as kw
+    from kernelweave.solvers import _NAMES
+
+    text = (ROOT / "README.md").read_text()
+    penalties = set(kw.penalties.__all__) - {"MixingPenalty", "make_penalty"}
+    losses = set(kw.losses.__all__) - {"Loss", "make_loss"}
+    assert [name for name in {*_NAMES, *penalties, *losses} if f"`{name}`" not in text] == []
