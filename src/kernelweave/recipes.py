@@ -88,7 +88,7 @@ _RECIPES = [
         penalty="l1",
         solver=MWU(steps="paper"),
         loss="squared_hinge",
-        sparse=True,
+        sparse=False,
         tol=1e-1,
     ),
     Recipe(
