@@ -27,6 +27,8 @@ def demo(options: argparse.Namespace) -> None:
     X, X_test, y, y_test = train_test_split(bunch.data, labels, test_size=0.3, random_state=0, stratify=labels)
     print(f"Breast cancer data: {len(X)} rows to learn from, {len(X_test)} to test on; {len(bank)} kernels on")
     print("three views (mean, error and worst of ten measurements of cell nuclei) and on all columns.\n")
+    print("Compiling the solvers, which happens once on a machine ...\n", flush=True)
+    _scaled(MKLClassifier(bank[:2])).fit(X[:60], y[:60])
     ours = _scaled(MKLClassifier(bank, penalty="l1", C=C)).fit(X, y)
     _tell(ours[-1], names)
     machines = {"multiple kernels, l1": ours} | _single_kernel_machines(bank, names, X, y, C)
