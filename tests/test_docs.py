@@ -24,6 +24,11 @@ def test_links_lead_somewhere(path):
         assert (path.parent / target).exists(), target
 
 
+@pytest.mark.parametrize("path", [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")], ids=lambda path: path.name)
+def test_nothing_is_left_to_fill_in(path):
+    assert not re.search(r"@@|TODO|FIXME|\bTBD\b", path.read_text())
+
+
 def test_readme_names_every_solver_penalty_and_loss():
     import kernelweave as kw
     from kernelweave.solvers import _NAMES

@@ -65,7 +65,7 @@ def attempt(problem, solver, **options):
     try:
         return solve(problem, solver, **options)
     except ValueError as refusal:
-        if not str(refusal).startswith(f"solver {solver!r} "):
+        if not str(refusal).startswith(f"solver {getattr(solver, 'name', solver)!r} "):
             raise
         assert str(refusal).endswith(".")
         return None
@@ -151,10 +151,39 @@ def test_a_stack_without_the_needed_capability_is_refused(solver):
 def test_solvers_are_knobs_and_nothing_else(solver):
     one = solvers._NAMES[solver]()
     before = dict(vars(one))
-    attempt(small(penalties.L1()), one.name)
-    attempt(small(penalties.Lp(2)), one.name)
+    answers = [attempt(small(penalties.L1()), one), attempt(small(penalties.Lp(2)), one)]
+    assert any(answers)
     assert vars(one) == before
     assert repr(clone(one)) == repr(one)
+
+
+# -- larger problems: where the default solver works in rounds, on some of the samples --
+
+
+@pytest.mark.parametrize("penalty", [penalties.L1(), penalties.Lp(1.1), penalties.Lp(2), penalties.ElasticNet(0.1)])
+@pytest.mark.parametrize("C", [1e-3, 1e-2, 1.0, 100.0])
+@pytest.mark.parametrize("n", [150, 450, 900])
+def test_rounds_agree_with_alternation(n, C, penalty):
+    rng = np.random.default_rng(n)
+    X = rng.normal(size=(n, 4))
+    y = np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=n) > 0.2, 1.0, -1.0)
+    distances = ((X[:, None] - X) ** 2).sum(axis=2)
+    stack = np.stack([X @ X.T / 4, *(np.exp(-g * distances) for g in (0.01, 0.1, 1.0))], axis=2)
+    problem = Problem(DenseGram(stack), losses.Hinge(), penalty, y, C)
+    found, other = solve(problem, "sqp"), solve(problem, "alternating", tol=1e-2)
+    assert found.converged
+    assert found.certificate.lower <= other.certificate.upper
+    assert other.certificate.lower <= found.certificate.upper
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=label)
+@pytest.mark.parametrize("penalty", [penalties.L1(), penalties.Lp(1.1), penalties.Lp(2)], ids=label)
+def test_rounds_find_the_optimum_of_small_problems(penalty, loss, monkeypatch):
+    monkeypatch.setattr("kernelweave.solvers.sqp.TINY", 0)
+    monkeypatch.setattr("kernelweave.solvers.sqp.LEAST", 12)
+    for C in (1e-3, 1e-2, 0.1, 1.0, 30.0):
+        problem, other = small(penalty, loss, C=C), "smo" if penalty.smooth else "proximal"
+        assert_same_optimum(solve(problem, "sqp", tol=1e-5), solve(problem, other, tol=1e-5))
 
 
 # -- random problems --

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from .assemble import Task, check_number
 from .estimators.base import MKLEstimator, Posed
-from .problem import Solution
+from .problem import Solution, Status
 
 
 @dataclass(frozen=True)
@@ -113,5 +113,7 @@ def _walk(worker: MKLEstimator, posed: Posed, task: Task, costs: np.ndarray) -> 
     for j in np.argsort(costs, kind="stable"):
         start = None if start is None else start * (costs[j] / last)
         found[j] = worker._solve(posed, replace(problem, C=costs[j] * unit), start)
+        if found[j].status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
         start, last = found[j].beta, costs[j]
     return found

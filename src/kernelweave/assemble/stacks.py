@@ -37,7 +37,8 @@ class Assembly:
     def storage(self) -> str:
         """How the kernels are stored, as a phrase."""
         stack = self.gram.stack
-        return f"dense {stack.dtype.name}, {readable(stack.nbytes)}"
+        seen = ", definiteness looked at on some samples only" if self.doubtful else ""
+        return f"dense {stack.dtype.name}, {readable(stack.nbytes)}{seen}"
 
     def cut(self, penalty: MixingPenalty) -> MixingPenalty:
         """Return the penalty on the kernels kept: parameters with one entry per kernel lose entries too."""
@@ -173,8 +174,10 @@ def from_stack(stack: np.ndarray, options: Options, targets: Targets) -> Assembl
     return _finish(stack, labels, list(range(stack.shape[2])), options, targets.weight, owned=owned)
 
 
-def read_stack(X: Any) -> np.ndarray:
+def read_stack(X: Any, memory: Any = "auto") -> np.ndarray:
     """Return a precomputed stack as an array of float32 or float64, or say what is wrong with its shape.
+
+    It is copied, if ``memory`` allows, only where samples are not first in memory.
 
     Examples
     --------
@@ -195,6 +198,8 @@ def read_stack(X: Any) -> np.ndarray:
         raise ValueError(f"X must be square in its first two axes, (n, n, m); got {stack.shape}{hint}.")
     if not n or not m:
         raise ValueError(f"X has 0 samples or kernels, its shape is {stack.shape}: give at least one of each.")
+    if not stack.flags.c_contiguous:
+        check_memory(stack.shape, stack.dtype, memory)
     return np.ascontiguousarray(stack)
 
 

@@ -178,6 +178,7 @@ def _describe_fit(fit: argparse.ArgumentParser) -> None:
     fit.add_argument("--tol", type=float, default=1e-3, metavar="T", help="relative gap asked for (default: 1e-3)")
     fit.add_argument("--scale", choices=["standard", "minmax", "none"], default="standard", help="scaling of columns")
     fit.add_argument("--encode", choices=["refuse", "onehot"], default="refuse", help="what to do with text columns")
+    fit.add_argument("--psd", choices=["check", "clip", "trust"], default="check", help="what to do if indefinite")
     fit.add_argument("--test-size", type=_fraction, metavar="F", help="share of rows held out to test on")
     fit.add_argument("--seed", type=int, default=0, metavar="N", help="seed of that choice (default: 0)")
     fit.add_argument("--progress", action="store_true", help="show a progress bar")

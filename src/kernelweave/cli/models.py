@@ -37,6 +37,7 @@ def make_pipeline(data: Data, options: argparse.Namespace) -> Any:
         penalty=_penalty(options),
         C=options.C,
         tol=options.tol,
+        psd=options.psd,
         progress=options.progress,
     )
     return make_pipeline(prepare, classifier)

@@ -143,7 +143,7 @@ class MKLEstimator(BaseEstimator):
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         if self._precomputed:
-            X, y = read_stack(X), column_or_1d(y, warn=True)
+            X, y = read_stack(X, self.memory), column_or_1d(y, warn=True)
             check_consistent_length(X, y)
             validate_data(self, X, skip_check_array=True)
             return X, y
@@ -193,7 +193,10 @@ class MKLEstimator(BaseEstimator):
         """Solve every question, on threads that share the kernels."""
 
         def answer(task: Task) -> Solution:
-            return self._solve(posed, posed.problem(task, self.C))
+            solution = self._solve(posed, posed.problem(task, self.C))
+            if solution.status is Status.INTERRUPTED and len(posed.tasks) > 1:
+                raise KeyboardInterrupt  # the other problems have no answer, so there is no model to return
+            return solution
 
         return Parallel(n_jobs=self.n_jobs, prefer="threads")(delayed(answer)(task) for task in posed.tasks)
 

@@ -222,6 +222,9 @@ class RBF(_Gamma, _Unit):
         if X.shape[1] == 1 and not issparse(X) and not issparse(Z):  # exact, and no matrix product
             S = np.subtract.outer(X[:, 0], (X if Z is None else Z)[:, 0])
             return np.square(S, out=S)
+        if not issparse(X) and not issparse(Z):  # far from zero, squared distances would cancel
+            center = (X if Z is None else Z).mean(axis=0)
+            X, Z = X - center, None if Z is None else Z - center
         return euclidean_distances(X, Z, squared=True)
 
     def finish(self, S: np.ndarray) -> np.ndarray:

@@ -62,15 +62,15 @@ class Hinge(_Margin):
         return BoxQuadratic(y, np.zeros_like(y), np.where(y > 0, 0.0, -C), np.where(y > 0, C, 0.0))
 
     def best_bias(self, f: np.ndarray, y: np.ndarray, C: np.ndarray) -> float:
-        """Exact: the breakpoint ``y_i - f_i`` at which the slope changes sign."""
+        """Exact: the middle of the breakpoints ``y_i - f_i`` where the slope is zero, or changes sign."""
         kinks = y - f
         if np.ptp(C) == 0:
-            count = int(np.count_nonzero(y > 0))
-            return float(np.partition(kinks, count - 1)[count - 1]) if count else float(kinks.min())
+            ends = np.clip(np.count_nonzero(y > 0) - np.array([1, 0]), 0, y.size - 1)
+            return float(np.partition(kinks, ends)[ends].mean())
         order = np.argsort(kinks)
-        passed = np.cumsum(C[order])
-        first = int(np.searchsorted(passed, float(C[y > 0].sum()) * (1 - 1e-15)))
-        return float(kinks[order[min(first, len(order) - 1)]])
+        wanted = float(C[y > 0].sum()) * np.array([1 - 1e-12, 1 + 1e-12])
+        ends = np.minimum(np.searchsorted(np.cumsum(C[order]), wanted), y.size - 1)
+        return float(kinks[order[ends]].mean())
 
 
 class SquaredHinge(_Margin):

@@ -64,7 +64,10 @@ class MixingPenalty(BaseEstimator):
 
 def per_kernel(value: Any, m: int, name: str) -> np.ndarray:
     """Return ``value`` as one positive number per kernel, or refuse it by name."""
-    array = np.asarray(value, dtype=float)
+    try:
+        array = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a positive number, or one for each kernel; got {value!r}.") from None
     if array.ndim > 1 or (array.ndim == 1 and array.shape[0] != m):
         raise ValueError(f"{name} has shape {array.shape} but there are {m} kernels: give one number or {m}.")
     if not np.all(array > 0) or not np.all(np.isfinite(array)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -45,9 +46,9 @@ def _norm_power(p: float) -> float:
     return 0.0 if np.isinf(p) else 2.0 / (p + 1.0)
 
 
-def _check_p(p: float, name: str, least: str) -> None:
-    if not np.isreal(p) or np.isnan(p) or p <= 1:
-        raise ValueError(f"{name} must be greater than 1, got {p}: {least}")
+def _check_p(p: Any, name: str, least: str) -> None:
+    if isinstance(p, bool) or not isinstance(p, Real) or not p > 1:
+        raise ValueError(f"{name} must be a number greater than 1, got {p!r}: {least}")
 
 
 class Fixed(MixingPenalty):
@@ -380,14 +381,15 @@ class Group(MixingPenalty):
         self.between = between
 
     def check(self, m: int) -> None:
-        if len(self.groups) != m:
-            raise ValueError(f"groups names {len(self.groups)} kernels but there are {m}: give one label each.")
+        if np.ndim(self.groups) == 0 or len(self.groups) != m:
+            raise ValueError(f"groups must hold one label for each of the {m} kernels, got {self.groups!r}.")
         for name in ("within", "between"):
             _check_p(getattr(self, name), name, "values close to 1, such as 1.05, come near selection.")
 
     def _codes(self) -> tuple[np.ndarray, int]:
-        labels, codes = np.unique(np.asarray(self.groups), return_inverse=True)
-        return codes, len(labels)
+        places: dict[Any, int] = {}
+        codes = [places.setdefault(label, len(places)) for label in self.groups]
+        return np.array(codes), len(places)
 
     def _gather(self, x: np.ndarray, p: float) -> np.ndarray:
         """Return the p-norm of ``x`` in each group."""

@@ -113,9 +113,10 @@ class _Run:
         self.bests, self.history = _Bests(), History()
         self.began, self.iteration = time.perf_counter(), 0
         self.reached, self.fruitless = np.inf, 0
+        self.state: Any = None
 
     def go(self, start: np.ndarray | None, tol: float, max_iter: int) -> Status:
-        state = self.solver.init(self.problem, start, tol)
+        self.state = state = self.solver.init(self.problem, start, tol)
         while self.iteration < max_iter:
             self.iteration += 1
             ready = self.solver.step(self.problem, state)
@@ -232,8 +233,10 @@ def solve(
     try:
         status = run.go(start, tol, max_iter)
     except KeyboardInterrupt:
-        if run.bests.primal is None:
+        if run.state is None:
             raise
+        if run.bests.primal is None:
+            run.judge(chosen.read(problem, run.state))
         status = Status.INTERRUPTED
     finally:
         if run.bar is not None:

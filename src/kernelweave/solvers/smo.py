@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 
@@ -66,6 +68,9 @@ class SMO(Solver):
         self.working_set = working_set
 
     def refuse(self, problem: Problem) -> str | None:
+        size: Any = self.working_set
+        if size != "auto" and not (isinstance(size, Integral) and size >= 2):
+            return f"takes 'auto' or a whole number from 2 on as working_set, not {size!r}."
         if not problem.penalty.smooth:
             return f"follows the gradient of the penalty, which {problem.penalty} lacks: use solver='proximal'."
         return None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dgemm
@@ -31,6 +33,7 @@ PULL = 30.0  # most strength of the first proximal step after the samples change
 STRONGEST = 3e3  # most strength of a proximal step: beyond it Newton's steps drown in rounding
 TRIM = 1e-2  # times tol: share below which a kernel gets weight zero
 FLOOR = 1e-4  # times tol: share every kernel keeps while the weights move, so that it can come back
+LEAST_GOAL = 1e-15  # share of the objective below which floating point has no more to give
 DUST = 1e-14  # share of the largest dual that counts as none
 NEWTON = 50  # most steps in a round
 BUDGET = 200  # pair steps in one quadratic programme, per sample
@@ -96,6 +99,9 @@ class SQP(Solver):
         self.first = first
 
     def refuse(self, problem: Problem) -> str | None:
+        share: Any = self.first
+        if not isinstance(share, Real) or not 0 < share <= 1:
+            return f"takes a share of the samples, above 0 and up to 1, as first, not {share!r}."
         if not problem.penalty.smooth and not isinstance(problem.penalty, L1):
             return f"follows the gradient of the penalty, which {problem.penalty} lacks: use a smooth one or 'l1'."
         return None
@@ -134,11 +140,13 @@ class SQP(Solver):
         margin = float(np.clip(3.0 * violation_of(gradient, state.beta, state.box), NARROW, MARGIN))
         rows = _unsettled(gradient, state.beta, state.box, margin)
         cold = rows.size > 1.5 * state.local.rows.size
-        rows = np.arange(state.beta.size) if cold or rows.size < 2 else rows
-        goal = (START if cold else SPARE * state.tol) * abs(certificate.upper if not cold else certificate.lower)
-        goal = min(goal, 0.5 * state.goal) if state.still else goal
-        if goal <= 1e-15 * abs(certificate.upper):
+        whole = cold or state.still or rows.size < 2
+        rows = np.arange(state.beta.size) if whole else rows
+        goal = START * abs(certificate.lower) if cold else SPARE * state.tol * abs(certificate.upper)
+        least = LEAST_GOAL * abs(certificate.upper)
+        if state.still and state.goal <= least:
             return Status.STALLED
+        goal = max(min(goal, 0.1 * state.goal) if state.still else goal, least)
         state.goal = goal
         _open(state, rows, Fixed(state.penalty.weights(state.q)) if cold else state.penalty)
         return None
@@ -210,8 +218,9 @@ def _newton(problem: Problem, state: SQPState) -> bool:
     gradient = local.g @ weights + box.ridge * local.beta - box.linear
     level = level_of(gradient, local.beta, box)
     eps = 0.01 * min(violation_of(gradient, local.beta, box), 1.0)
-    if np.isfinite(state.goal):
-        eps = max(eps, 0.1 * state.goal / max(float(np.abs(local.beta).sum()), 1e-300))
+    mass = float(np.abs(state.moved).sum())
+    if np.isfinite(state.goal) and mass > 0:
+        eps = max(eps, 0.1 * state.goal / mass)
     beta = local.beta.copy()
     quadratic(hessian, gradient, beta, box.lower, box.upper, max(eps, 1e-15), BUDGET * beta.size)
     followed = local.penalty
