@@ -190,7 +190,7 @@ def test_the_point_read_carries_its_own_products(loss):
         assert_allclose(point.q, problem.gram.quad(point.beta), rtol=1e-9, atol=1e-12)
         assert_allclose(point.f, problem.gram.matvec(point.beta, point.weights), atol=1e-9)
         trusted, computed = certify(problem, point, trust=True), certify(problem, point)
-        assert trusted.upper == pytest.approx(computed.upper, rel=1e-9)
+        assert trusted.upper == pytest.approx(computed.upper, rel=1e-7)  # what the search of the scale resolves
         assert trusted.lower == pytest.approx(computed.lower, rel=1e-9)
 
 

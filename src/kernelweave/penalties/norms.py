@@ -47,8 +47,8 @@ def _norm_power(p: float) -> float:
 
 
 def _check_p(p: Any, name: str, least: str) -> None:
-    if isinstance(p, bool) or not isinstance(p, Real) or not p > 1:
-        raise ValueError(f"{name} must be a number greater than 1, got {p!r}: {least}")
+    if isinstance(p, bool) or not isinstance(p, Real) or not float(p) > 1:
+        raise ValueError(f"{name} must be greater than 1, got {p!r}: {least}")
 
 
 class Fixed(MixingPenalty):
@@ -381,8 +381,10 @@ class Group(MixingPenalty):
         self.between = between
 
     def check(self, m: int) -> None:
-        if np.ndim(self.groups) == 0 or len(self.groups) != m:
-            raise ValueError(f"groups must hold one label for each of the {m} kernels, got {self.groups!r}.")
+        if not hasattr(self.groups, "__len__") or isinstance(self.groups, str):
+            raise ValueError(f"groups must be a sequence of one label for each kernel, got {self.groups!r}.")
+        if len(self.groups) != m:
+            raise ValueError(f"groups names {len(self.groups)} kernels but there are {m}: give one label each.")
         for name in ("within", "between"):
             _check_p(getattr(self, name), name, "values close to 1, such as 1.05, come near selection.")
 

@@ -69,7 +69,7 @@ class SMO(Solver):
 
     def refuse(self, problem: Problem) -> str | None:
         size: Any = self.working_set
-        if size != "auto" and not (isinstance(size, Integral) and size >= 2):
+        if size != "auto" and not (isinstance(size, Integral) and int(size) >= 2):
             return f"takes 'auto' or a whole number from 2 on as working_set, not {size!r}."
         if not problem.penalty.smooth:
             return f"follows the gradient of the penalty, which {problem.penalty} lacks: use solver='proximal'."

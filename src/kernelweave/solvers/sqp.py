@@ -100,7 +100,7 @@ class SQP(Solver):
 
     def refuse(self, problem: Problem) -> str | None:
         share: Any = self.first
-        if not isinstance(share, Real) or not 0 < share <= 1:
+        if not isinstance(share, Real) or not 0 < float(share) <= 1:
             return f"takes a share of the samples, above 0 and up to 1, as first, not {share!r}."
         if not problem.penalty.smooth and not isinstance(problem.penalty, L1):
             return f"follows the gradient of the penalty, which {problem.penalty} lacks: use a smooth one or 'l1'."
