@@ -355,7 +355,7 @@ def our_fit(G, y, C, p, solver="auto", tol=TOL, repeat=3):
     return [(beta, np.ravel(model.weights_))], watch
 
 
-def our_solve(G, y, C, p, solver="auto", tol=TOL, repeat=3):
+def our_solve(G, y, C, p, solver="auto", tol=TOL, repeat=3, max_iter=100_000):
     """The solver alone, without validation and estimator: points (beta, weights) to judge, and the watch."""
     from kernelweave.grams import DenseGram
     from kernelweave.losses import Hinge
@@ -363,7 +363,7 @@ def our_solve(G, y, C, p, solver="auto", tol=TOL, repeat=3):
     from kernelweave.solvers import solve
 
     problem = Problem(DenseGram(G), Hinge(), our_penalty(p), y, C)
-    solution, watch = timed(lambda: solve(problem, solver, tol=tol), repeat)
+    solution, watch = timed(lambda: solve(problem, solver, tol=tol, max_iter=max_iter), repeat)
     return [(solution.coef, solution.weights), (solution.beta, solution.weights)], watch
 
 

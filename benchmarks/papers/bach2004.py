@@ -75,6 +75,9 @@ def random_bank(X: np.ndarray, m: int) -> Bank:
     return bank
 
 
+SWEEPS = 1500  # working sets after which a solver is cut off; the gap in the table says where it was
+
+
 def run_series(name: str, values: list[int], varies: str, args) -> list[dict]:
     """One panel of the figure: a row per size and solver; a solver past the cap is not asked again."""
     rows, tired = [], set()
@@ -85,7 +88,7 @@ def run_series(name: str, values: list[int], varies: str, args) -> list[dict]:
         for solver in args.solvers:
             if solver in tired:
                 continue
-            points, watch = our_solve(stack.array, y, args.C, 1, solver)
+            points, watch = our_solve(stack.array, y, args.C, 1, solver, max_iter=SWEEPS)
             judge = Judge(stack, y, args.C, 1)
             for point in points:
                 judge.see(*point)

@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 
 ASYMMETRY = 1e-6  # of a kernel's largest diagonal entry: what rounding may explain
 SLACK = 1e-8  # of a kernel's mean diagonal: the negative eigenvalue that rounding may explain
-CHECK_FLOPS = 2e9  # most work spent on looking for negative eigenvalues
+CHECK_FLOPS = 1e9  # most work spent on looking for negative eigenvalues
 
 
 def check_symmetric(stack: np.ndarray, names: list[str], source: str) -> None:

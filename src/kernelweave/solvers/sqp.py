@@ -339,6 +339,10 @@ def _close(problem: Problem, state: SQPState) -> None:
     state.still, state.wary = index.size == 0, False
     if state.still:
         return
+    local = state.local
+    if local.g.shape == state.g.shape:  # the round was about everything, so its products are all there are
+        state.beta, state.g, state.q = state.moved, local.g, local.q
+        return
     delta = state.moved[index] - state.beta[index]
     spread = problem.gram.spread(delta, index)
     along, bend = delta @ state.g[index], np.maximum(delta @ spread[index], 0.0)
