@@ -7,7 +7,10 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from .arrays import namespace
 from .problem import Certificate, Point, Problem
+
+NEAR = 1e-3  # how far from 1 the neighbouring scales are
 
 
 def certify(problem: Problem, point: Point, *, trust: bool = False) -> Certificate:
@@ -33,7 +36,7 @@ def certify(problem: Problem, point: Point, *, trust: bool = False) -> Certifica
         beta = problem.loss.project(beta, problem.y, problem.C)
         q, f = problem.gram.quad(beta), problem.gram.matvec(beta, point.weights)
     lower, stretch = dual_value(problem, beta, q)
-    upper, scale, intercept = primal_value(problem, point.weights, q, f)
+    upper, scale, intercept = primal_value(problem, point.weights, q, f, lower)
     return Certificate(lower, upper, scale, intercept, stretch)
 
 
@@ -41,11 +44,11 @@ def dual_value(problem: Problem, beta: np.ndarray, q: np.ndarray) -> tuple[float
     """Dual objective at a feasible ``beta``, or at a multiple of it that is better: value, multiple."""
     loss, y, C = problem.loss, problem.y, problem.C
     h = problem.penalty.value(np.maximum(q, 0.0))
-    plain = float(np.sum(loss.dual(beta, y, C))) - h
+    plain = _total(loss.dual(beta, y, C)) - h
     if not problem.penalty.homogeneous:
         return plain, 1.0
     s = loss.stretch(beta, y, C, h)
-    return max((plain, 1.0), (float(np.sum(loss.dual(s * beta, y, C))) - s**2 * h, s))
+    return max((plain, 1.0), (_total(loss.dual(s * beta, y, C)) - s**2 * h, s))
 
 
 def primal_value(
@@ -53,12 +56,18 @@ def primal_value(
     weights: np.ndarray,  # (m,)
     q: np.ndarray,  # (m,)
     f: np.ndarray,  # (n,)
+    lower: float = np.inf,
 ) -> tuple[float, float, float]:
-    """Primal objective of ``t f + b`` at its best scale ``t`` and bias ``b``: value, t, b."""
+    """Primal objective of ``t f + b`` at its best scale ``t`` and bias ``b``: value, t, b.
+
+    The scale is not searched for where its neighbours show, by convexity, that it would narrow the distance to
+    ``lower`` by less than a hundredth.
+    """
     u = weights * np.sqrt(np.maximum(q, 0.0))
     value = _along(problem, u, f)
     best = (value(1.0)[0], 1.0)
-    if u.any():
+    sides = (value(1.0 - NEAR)[0] - best[0], value(1.0 + NEAR)[0] - best[0]) if u.any() else (0.0, 0.0)
+    if u.any() and not 0.0 <= min(sides) <= max(sides) <= 0.01 * (best[0] - lower):
         found = minimize_scalar(lambda t: value(t)[0], bounds=(0.0, 2.0), method="bounded", options={"xatol": 1e-5})
         best = min(best, (float(found.fun), float(found.x)), (value(0.0)[0], 0.0))
     return best[0], best[1], value(best[1])[1]
@@ -70,6 +79,10 @@ def _along(problem: Problem, u: np.ndarray, f: np.ndarray) -> Callable[[float], 
 
     def value(t: float) -> tuple[float, float]:
         bias = loss.best_bias(t * f, y, C)
-        return problem.penalty.norm(t * u) + float(np.sum(loss.value(t * f + bias, y, C))), bias
+        return problem.penalty.norm(t * u) + _total(loss.value(t * f + bias, y, C)), bias
 
     return value
+
+
+def _total(values: np.ndarray) -> float:
+    return float(namespace(values).sum(values))

@@ -7,6 +7,7 @@ from enum import Enum
 
 import numpy as np
 
+from .arrays import device_of, namespace
 from .grams.base import GramStack
 from .losses.base import Loss
 from .penalties.base import MixingPenalty
@@ -48,12 +49,14 @@ class Problem:
 
     def __post_init__(self) -> None:
         n, m = self.gram.shape
-        cost = np.ascontiguousarray(np.broadcast_to(np.asarray(self.C, dtype=float), (n,)))
-        object.__setattr__(self, "y", np.ascontiguousarray(self.y, dtype=float))
+        y, cost = self.gram.asarray(self.y), self.gram.asarray(self.C)
+        xp = namespace(y)
+        cost = cost if cost.shape == (n,) else cost + xp.zeros(n, dtype=xp.float64, device=device_of(cost))
+        object.__setattr__(self, "y", y)
         object.__setattr__(self, "C", cost)
-        if self.y.shape != (n,):
-            raise ValueError(f"y has shape {self.y.shape} but the kernels hold {n} samples: give one target each.")
-        if not np.all(cost > 0) or not np.all(np.isfinite(cost)):
+        if y.shape != (n,):
+            raise ValueError(f"y has shape {tuple(y.shape)} but the kernels hold {n} samples: give one target each.")
+        if not xp.all(cost > 0) or not xp.all(xp.isfinite(cost)):
             raise ValueError("C must be a positive finite number (or one per sample): use C=1.0 to begin with.")
         self.penalty.check(m)
 

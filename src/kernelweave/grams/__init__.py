@@ -2,5 +2,6 @@
 
 from .base import GramStack
 from .dense import DenseGram
+from .lowrank import LowRankGram
 
-__all__ = ["DenseGram", "GramStack"]
+__all__ = ["DenseGram", "GramStack", "LowRankGram"]

@@ -19,6 +19,10 @@ class GramStack(ABC):
 
         def __getattr__(self, capability: str) -> Any: ...
 
+    def asarray(self, values: Any) -> Any:
+        """Return ``values`` as float64 where the products of this stack are computed."""
+        return np.ascontiguousarray(values, dtype=float)
+
     @property
     @abstractmethod
     def shape(self) -> tuple[int, int]:

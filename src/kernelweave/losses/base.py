@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from ..arrays import namespace
+
 
 @dataclass(frozen=True)
 class BoxQuadratic:
@@ -26,7 +28,7 @@ class Loss(BaseEstimator):
     """What an error costs.
 
     ``value`` is L, ``dual`` is ``D(beta) = min_f L(f) + beta f``, so that ``L(f) - D(beta) + beta f >= 0`` always.
-    All take targets ``y`` and costs ``C`` of shape (n,).
+    All take targets ``y`` and costs ``C`` of shape (n,), as arrays of NumPy or of any library with the array API.
     """
 
     def value(self, f: np.ndarray, y: np.ndarray, C: np.ndarray) -> np.ndarray:
@@ -51,13 +53,14 @@ class Loss(BaseEstimator):
 
     def best_bias(self, f: np.ndarray, y: np.ndarray, C: np.ndarray) -> float:
         """Return the bias of least total loss, by bisection on its slope."""
-        reach = float(np.max(np.abs(f)) + np.max(np.abs(y)) + 1.0)
+        xp = namespace(f)
+        reach = float(xp.max(xp.abs(f)) + xp.max(xp.abs(y)) + 1.0)
         low, high = -reach, reach
         for _ in range(200):
             middle = 0.5 * (low + high)
             if middle in (low, high):
                 break
-            if float(np.sum(self.slope(f + middle, y, C))) > 0:
+            if float(xp.sum(self.slope(f + middle, y, C))) > 0:
                 high = middle
             else:
                 low = middle

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..arrays import is_numpy, namespace, positive
 from .base import BoxQuadratic, Loss
 
 
 def balance(beta: np.ndarray) -> np.ndarray:
     """Scale the heavier sign down so that ``beta`` sums to zero; stays inside any box that holds zero."""
-    plus, minus = float(beta[beta > 0].sum()), float(-beta[beta < 0].sum())
+    xp = namespace(beta)
+    plus, minus = float(xp.sum(positive(beta))), float(xp.sum(positive(-beta)))
     if plus == minus:
         return beta
     keep = min(plus, minus)
-    factor = np.where(beta > 0, keep / plus if plus else 0.0, keep / minus if minus else 0.0)
-    return beta * factor
+    up, down = keep / plus if plus else 0.0, keep / minus if minus else 0.0
+    return up * positive(beta) - down * positive(-beta)
 
 
 class _Margin(Loss):
@@ -29,16 +31,17 @@ class _Margin(Loss):
         return box.linear * beta - 0.5 * box.ridge * beta**2
 
     def project(self, beta: np.ndarray, y: np.ndarray, C: np.ndarray) -> np.ndarray:
-        box = self.quadratic(y, C)
-        return balance(np.clip(beta, box.lower, box.upper))
+        box, xp = self.quadratic(y, C), namespace(beta)
+        return balance(xp.minimum(xp.maximum(beta, box.lower), box.upper))
 
     def stretch(self, beta: np.ndarray, y: np.ndarray, C: np.ndarray, h: float) -> float:
-        box = self.quadratic(y, C)
+        box, xp = self.quadratic(y, C), namespace(beta)
         curvature = 2.0 * h + float(box.ridge @ beta**2)
-        room = np.where(beta > 0, box.upper, box.lower)[beta != 0] / beta[beta != 0]
-        if curvature <= 0 or room.size == 0:
+        moved = beta != 0
+        if curvature <= 0 or not xp.any(moved):
             return 1.0
-        return max(min(float(box.linear @ beta) / curvature, float(room.min())), 0.0)
+        room = xp.where(beta > 0, box.upper, box.lower)[moved] / beta[moved]
+        return max(min(float(box.linear @ beta) / curvature, float(xp.min(room))), 0.0)
 
 
 class Hinge(_Margin):
@@ -53,24 +56,28 @@ class Hinge(_Margin):
     """
 
     def value(self, f: np.ndarray, y: np.ndarray, C: np.ndarray) -> np.ndarray:
-        return C * np.maximum(1.0 - y * f, 0.0)
+        return C * positive(1.0 - y * f)
 
     def slope(self, f: np.ndarray, y: np.ndarray, C: np.ndarray) -> np.ndarray:
-        return np.where(y * f < 1.0, -C * y, 0.0)
+        return namespace(f).where(y * f < 1.0, -C * y, 0.0 * y)
 
     def quadratic(self, y: np.ndarray, C: np.ndarray) -> BoxQuadratic:
-        return BoxQuadratic(y, np.zeros_like(y), np.where(y > 0, 0.0, -C), np.where(y > 0, C, 0.0))
+        xp, none = namespace(y), 0.0 * y
+        return BoxQuadratic(y, none, xp.where(y > 0, none, -C), xp.where(y > 0, C, none))
 
     def best_bias(self, f: np.ndarray, y: np.ndarray, C: np.ndarray) -> float:
         """Exact: the middle of the breakpoints ``y_i - f_i`` where the slope is zero, or changes sign."""
-        kinks = y - f
-        if np.ptp(C) == 0:
-            ends = np.clip(np.count_nonzero(y > 0) - np.array([1, 0]), 0, y.size - 1)
-            return float(np.partition(kinks, ends)[ends].mean())
-        order = np.argsort(kinks)
-        wanted = float(C[y > 0].sum()) * np.array([1 - 1e-12, 1 + 1e-12])
-        ends = np.minimum(np.searchsorted(np.cumsum(C[order]), wanted), y.size - 1)
-        return float(kinks[order[ends]].mean())
+        xp, kinks, last = namespace(f), y - f, y.shape[0] - 1
+        if float(xp.max(C)) == float(xp.min(C)):
+            count = int(xp.sum(xp.astype(y > 0, xp.int64)))
+            ends = [min(max(count - 1, 0), last), min(count, last)]
+            ranked = np.partition(kinks, ends) if is_numpy(kinks) else xp.sort(kinks)
+            return 0.5 * float(ranked[ends[0]] + ranked[ends[1]])
+        order = xp.argsort(kinks)
+        below = xp.cumulative_sum(xp.take(C, order))
+        wanted = float(xp.sum(xp.where(y > 0, C, 0.0 * C)))
+        counts = [int(xp.sum(xp.astype(below < wanted * slack, xp.int64))) for slack in (1 - 1e-12, 1 + 1e-12)]
+        return 0.5 * sum(float(kinks[order[min(count, last)]]) for count in counts)
 
 
 class SquaredHinge(_Margin):
@@ -85,11 +92,12 @@ class SquaredHinge(_Margin):
     """
 
     def value(self, f: np.ndarray, y: np.ndarray, C: np.ndarray) -> np.ndarray:
-        return 0.5 * C * np.maximum(1.0 - y * f, 0.0) ** 2
+        return 0.5 * C * positive(1.0 - y * f) ** 2
 
     def slope(self, f: np.ndarray, y: np.ndarray, C: np.ndarray) -> np.ndarray:
-        return -C * y * np.maximum(1.0 - y * f, 0.0)
+        return -C * y * positive(1.0 - y * f)
 
     def quadratic(self, y: np.ndarray, C: np.ndarray) -> BoxQuadratic:
-        far = np.full_like(y, np.inf)
-        return BoxQuadratic(y, 1.0 / C, np.where(y > 0, 0.0, -far), np.where(y > 0, far, 0.0))
+        xp, none = namespace(y), 0.0 * y
+        far = none + np.inf
+        return BoxQuadratic(y, 1.0 / C, xp.where(y > 0, none, -far), xp.where(y > 0, far, none))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from ..arrays import namespace
 from ..certify import certify
 from ..problem import Certificate, History, Point, Problem, Solution, Status
 
@@ -65,7 +66,10 @@ def check_pair(problem: Problem, solver: Solver) -> None:
     missing = [need for need in solver.needs if not hasattr(problem.gram, need)]
     if missing:
         stack = type(problem.gram).__name__
-        raise ValueError(f"solver {solver.name!r} needs {' and '.join(missing)} of the kernels, which {stack} lacks.")
+        raise ValueError(
+            f"solver {solver.name!r} needs {' and '.join(missing)} of the kernels, which {stack} lacks: "
+            "use solver='auto'."
+        )
     if solver.needs_quadratic and not hasattr(problem.loss, "quadratic"):
         raise ValueError(
             f"solver {solver.name!r} needs a loss with a quadratic dual, not {problem.loss}: "
@@ -167,7 +171,7 @@ class _Run:
         beta = bests.stretch * loss.project(bests.dual.beta, y, C)
         model = bests.model
         coef = model.scale * loss.project(bests.primal.beta, y, C)
-        weights = bests.primal.weights if coef.any() else np.zeros_like(bests.primal.weights)
+        weights = bests.primal.weights if bool(namespace(coef).any(coef != 0)) else np.zeros_like(bests.primal.weights)
         return Solution(
             beta, coef, weights, model.intercept, bests.certificate, status, self.history,
             self.iteration, time.perf_counter() - self.began, self.solver.name,
@@ -228,7 +232,7 @@ def solve(
     chosen = make_solver(solver, problem)
     check_pair(problem, chosen)
     if start is not None:
-        start = problem.loss.project(np.asarray(start, dtype=float), problem.y, problem.C)
+        start = problem.loss.project(problem.gram.asarray(start), problem.y, problem.C)
     run = _Run(problem, chosen, callbacks, _bar(progress))
     try:
         status = run.go(start, tol, max_iter)

@@ -1,0 +1,131 @@
+"""Namespaces and devices: the user's arrays decide where work is done. The only file that names torch."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Array = Any  # of NumPy, of torch, or of any other library with the array API
+
+BLOCKS = 4  # column blocks of a symmetric product where no symmetric routine is at hand: 10 of 16 are computed
+
+
+def namespace(array: Array) -> Any:
+    """Return the array-API namespace of an array."""
+    import array_api_compat
+
+    return array_api_compat.array_namespace(array)
+
+
+def is_numpy(array: Array) -> bool:
+    """Whether an array is NumPy's."""
+    return isinstance(array, np.ndarray)
+
+
+def is_foreign(array: Array) -> bool:
+    """Whether something is an array of another library than NumPy, such as a torch tensor."""
+    if isinstance(array, np.ndarray) or not hasattr(array, "shape"):
+        return False
+    torch = sys.modules.get("torch")
+    return hasattr(array, "__array_namespace__") or (torch is not None and isinstance(array, torch.Tensor))
+
+
+def device_of(array: Array) -> Any:
+    """Return the device an array lives on."""
+    import array_api_compat
+
+    return array_api_compat.device(array)
+
+
+def to_host(array: Array) -> np.ndarray:
+    """Return a small array as NumPy's; large ones should stay where they are."""
+    if is_numpy(array):
+        return array
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor):
+        return array.detach().cpu().numpy()
+    return np.asarray(array.tolist(), dtype=None if array.size else float)
+
+
+def like(
+    array: Array,
+    values: Any,
+    dtype: str = "float64",
+) -> Array:
+    """Return ``values`` as an array of the same library and on the same device as ``array``."""
+    xp = namespace(array)
+    kind = getattr(xp, dtype)
+    if not is_numpy(array) and isinstance(values, np.ndarray):
+        values = np.ascontiguousarray(values)
+        if not is_foreign_host(array):
+            values = values.tolist()
+    return xp.asarray(values, dtype=kind, device=device_of(array))
+
+
+def is_foreign_host(array: Array) -> bool:
+    """Whether the library of an array reads NumPy's arrays directly."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(array, torch.Tensor)
+
+
+def dtype_name(array: Array) -> str:
+    """Return "float32", "float64", ... whatever the library."""
+    return str(array.dtype).rsplit(".", 1)[-1]
+
+
+def free_bytes(array: Array) -> float | None:
+    """Return the memory left on the device of an array, or None where that is the computer's own."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(array, torch.Tensor) or array.device.type != "cuda":
+        return None
+    return float(torch.cuda.mem_get_info(array.device)[0])
+
+
+def positive(array: Array) -> Array:
+    """Return the positive part of every entry."""
+    if is_numpy(array):
+        return np.maximum(array, 0.0)
+    return namespace(array).clip(array, min=0.0)
+
+
+def symmetric_product(A: Array) -> Array:  # (n, d) -> (d, d)
+    """Return ``A' A``, without computing both triangles."""
+    if is_numpy(A):
+        return A.T @ A  # NumPy recognises it and calls the symmetric routine
+    xp, d = namespace(A), A.shape[1]
+    if d < 64 * BLOCKS:
+        return xp.matrix_transpose(A) @ A
+    ends = [d * i // BLOCKS for i in range(BLOCKS + 1)]
+    out = xp.empty((d, d), dtype=A.dtype, device=device_of(A))
+    for first, last in zip(ends[:-1], ends[1:], strict=True):
+        strip = xp.matrix_transpose(A[:, first:last]) @ A[:, first:]
+        out[first:last, first:] = strip
+        out[last:, first:last] = xp.matrix_transpose(strip[:, last - first :])
+    return out
+
+
+def cholesky(A: Array) -> Callable[[Array], Array] | None:
+    """Return a function that solves ``A x = b`` for a positive definite ``A``, or None if it is not."""
+    if is_numpy(A):
+        from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+        try:
+            factor = cho_factor(A, lower=True, check_finite=False)
+        except LinAlgError:
+            return None
+        return lambda b: cho_solve(factor, b, check_finite=False)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(A, torch.Tensor):
+        lower, info = torch.linalg.cholesky_ex(A)
+        if int(info) != 0:
+            return None
+        return lambda b: torch.cholesky_solve(b[:, None], lower)[:, 0]
+    xp = namespace(A)
+    try:
+        xp.linalg.cholesky(A)
+    except Exception:  # each library has an error of its own
+        return None
+    return lambda b: xp.linalg.solve(A, b)

@@ -1,0 +1,148 @@
+"""Kernels of low rank, held as factors: ``K_k = V_k V_k'``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array, device_of, dtype_name, is_numpy, like, namespace, symmetric_product, to_host
+from .base import GramStack
+
+CHUNK = 2**22  # entries of the features worked on at a time on the computer's own processor
+DEVICE_CHUNK = 2**27  # the same on an accelerator, where small pieces would starve it
+
+
+class LowRankGram(GramStack):
+    """Kernels given by explicit features, side by side: linear in the samples in memory and in time.
+
+    Products accumulate in float64 whatever the precision of the features. The features stay in the library and
+    on the device they come from; vectors with an entry per sample live there too.
+
+    Parameters
+    ----------
+    features : array of shape (n, D), float32 or float64
+        ``[V_1, .., V_m]``, of NumPy, torch or any library with the array API. It is read, never changed.
+    ranks : sequence of int
+        Columns of each kernel, in order; they add up to D.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave.grams import LowRankGram
+    >>> LowRankGram(np.array([[1.0, 0.0, 2.0], [0.0, 1.0, 1.0]]), ranks=[2, 1]).quad(np.array([1.0, -1.0]))
+    array([2., 1.])
+    """
+
+    def __init__(self, features: Array, ranks: Sequence[int]):
+        if features.ndim != 2 or dtype_name(features) not in ("float32", "float64"):
+            raise ValueError("features must have shape (n, D) and hold float32 or float64.")
+        self.ranks = np.asarray(ranks, dtype=int)
+        if self.ranks.ndim != 1 or np.any(self.ranks < 1) or self.ranks.sum() != features.shape[1]:
+            raise ValueError(f"ranks must be whole numbers from 1 on that add up to the {features.shape[1]} columns.")
+        self.features = np.ascontiguousarray(features) if is_numpy(features) else features
+        self.starts = np.concatenate([[0], np.cumsum(self.ranks)[:-1]])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.features.shape[0], self.ranks.size
+
+    def asarray(self, values: Any) -> Array:
+        if is_numpy(self.features):
+            return np.ascontiguousarray(values, dtype=float)
+        return like(self.features, values)
+
+    def quad(self, beta: Array) -> np.ndarray:
+        return self.energies(self.fold(beta))
+
+    def matvec(self, beta: Array, weights: np.ndarray) -> Array:
+        return self.lift(self.per_column(weights) * self.fold(beta))
+
+    # -- what solvers on factors ask for ------------------------------------------------------------------
+
+    def fold(
+        self,
+        beta: Array,  # (n,) or (n, c)
+    ) -> Array:  # (D,) or (D, c)
+        """Return ``V' beta``."""
+        V, xp = self.features, namespace(self.features)
+        if V.dtype == beta.dtype:
+            return xp.matrix_transpose(V) @ beta
+        total = xp.zeros((V.shape[1], *beta.shape[1:]), dtype=beta.dtype, device=device_of(V))
+        for rows in self.chunks():
+            total = total + xp.matrix_transpose(xp.astype(V[rows, :], beta.dtype)) @ beta[rows, ...]
+        return total
+
+    def lift(
+        self,
+        z: Array,  # (D,) or (D, c)
+    ) -> Array:  # (n,) or (n, c)
+        """Return ``V z``."""
+        V, xp = self.features, namespace(self.features)
+        if V.dtype == z.dtype:
+            return V @ z
+        return xp.concat([xp.astype(V[rows, :], z.dtype) @ z for rows in self.chunks()])
+
+    def weighted(
+        self,
+        theta: Array,  # (n,) not negative
+        rows: Array | None = None,  # positions of the samples that count, all of them if None
+    ) -> Array:  # (D, D)
+        """Return ``V' diag(theta) V``, a sum over chunks of rows."""
+        xp, root = namespace(theta), namespace(theta).sqrt(theta)
+        total = xp.zeros((self.features.shape[1],) * 2, dtype=xp.float64, device=device_of(theta))
+        for piece in self.chunks(rows):
+            block = xp.astype(self._rows(piece), xp.float64)
+            block = block * self._part(root, piece)[:, None]
+            total = total + symmetric_product(block)
+        return total
+
+    def energies(
+        self,
+        u: Array,  # (D,)
+    ) -> np.ndarray:  # (m,)
+        """Return ``||u_k||^2`` of each kernel's part of ``u``, on the host."""
+        return np.add.reduceat(to_host(u) ** 2, self.starts)
+
+    def per_column(
+        self,
+        weights: np.ndarray,  # (m,)
+    ) -> Array:  # (D,)
+        """Return the weight of each column's kernel."""
+        return self.asarray(np.repeat(weights, self.ranks))
+
+    def diagonal(self) -> Array:  # (n, m)
+        """Return ``K_k[i, i]``."""
+        V, xp = self.features, namespace(self.features)
+        squares = [xp.sum(xp.astype(V[:, s : s + r], xp.float64) ** 2, axis=1) for s, r in self.segments()]
+        return xp.stack(squares, axis=1)
+
+    def take(self, index: Array) -> LowRankGram:
+        """Return the stack of the samples ``index`` only (a copy)."""
+        xp = namespace(self.features)
+        index = index if not isinstance(index, np.ndarray) or is_numpy(self.features) else self._index(index)
+        return LowRankGram(xp.take(self.features, index, axis=0), self.ranks)
+
+    def segments(self) -> Iterator[tuple[int, int]]:
+        """First column and number of columns of each kernel."""
+        return zip(self.starts.tolist(), self.ranks.tolist(), strict=True)
+
+    def chunks(self, rows: Array | None = None) -> Iterator[Any]:
+        """Yield slices of the samples, or pieces of the positions ``rows``."""
+        V = self.features
+        size = CHUNK if is_numpy(V) or "cpu" in str(device_of(V)).lower() else DEVICE_CHUNK
+        step = max(1, size // V.shape[1])
+        count = V.shape[0] if rows is None else rows.shape[0]
+        for start in range(0, count, step):
+            part = slice(start, min(start + step, count))
+            yield part if rows is None else rows[part]
+
+    def _rows(self, piece: Any) -> Array:
+        return self.features[piece, :] if isinstance(piece, slice) else self._part(self.features, piece)
+
+    def _part(self, values: Array, piece: Any) -> Array:
+        return values[piece, ...] if isinstance(piece, slice) else namespace(values).take(values, piece, axis=0)
+
+    def _index(self, index: np.ndarray) -> Array:
+        return like(self.features, index, "int64")
