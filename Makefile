@@ -2,14 +2,15 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-BENCHMARKS ?= benchmarks/rivals_exact.py benchmarks/papers/bach2004.py
+BENCHMARKS ?= benchmarks/rivals_exact.py benchmarks/lowrank.py benchmarks/papers/bach2004.py benchmarks/papers/lowrank.py
 
 EXTRAS_demo := plot,cli
 EXTRAS_test := test
+EXTRAS_torch := test,gpu
 EXTRAS_lint := lint
 EXTRAS_bench := bench,plot
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test test-torch lint bench clean
 .SECONDARY:
 
 demo: $(VENV)/.with-demo
@@ -17,6 +18,9 @@ demo: $(VENV)/.with-demo
 
 test: $(VENV)/.with-test
 	$(BIN)/python -m pytest -q
+
+test-torch: $(VENV)/.with-torch
+	$(BIN)/python -m pytest -q tests -k torch
 
 lint: $(VENV)/.with-lint
 	$(BIN)/ruff check .

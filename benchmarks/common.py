@@ -1,4 +1,4 @@
-"""What every benchmark shares: data, kernel stacks, the judge, a stopwatch, our own fits, tables and JSON."""
+"""What every benchmark shares: data, kernel stacks, the judges, a stopwatch, our own fits, tables and JSON."""
 
 from __future__ import annotations
 
@@ -6,14 +6,20 @@ import argparse
 import json
 import os
 import platform
+import signal
 import time
+import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import scipy
+import scipy.sparse as sp
+import sklearn
 from scipy.linalg.blas import daxpy
-from scipy.optimize import minimize_scalar
+from scipy.optimize import brentq, minimize_scalar
 from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
@@ -21,9 +27,11 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
 TOL = 1e-3  # the certified relative gap everybody has to reach
 
+THREADS = int(os.environ.get("OMP_NUM_THREADS") or 1)
+
 # Libraries loaded so far are pinned by threadpoolctl, those loaded later by their environment variables.
-os.environ.update(dict.fromkeys(["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"], "1"))
-threadpool_limits(1)
+os.environ.update(dict.fromkeys(["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"], str(THREADS)))
+threadpool_limits(THREADS)
 
 
 # ------------------------------------------------------------------------------------------------ data
@@ -37,6 +45,22 @@ def load(name: str) -> dict[str, np.ndarray]:
         raise SystemExit(f"{path} was not found; set KERNELWEAVE_DATA to the folder that holds {name}.npz.")
     with np.load(path, allow_pickle=False) as archive:
         return dict(archive)
+
+
+def rows_of(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """The rows X (n, d), dense, and the labels y of one archive."""
+    data = load(name)
+    if "X" in data:
+        return data["X"].astype(float), data["y"].astype(float)
+    parts = (data["X_data"], data["X_indices"], data["X_indptr"])
+    return sp.csr_array(parts, shape=tuple(data["X_shape"])).toarray().astype(float), data["y"].astype(float)
+
+
+def standardised(X: np.ndarray, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both tables with columns of mean 0 and deviation 1 on the first; constant columns become 0."""
+    mean, std = X.mean(0), X.std(0)
+    std[std == 0] = 1.0
+    return (X - mean) / std, (Z - mean) / std
 
 
 @dataclass
@@ -53,14 +77,10 @@ class Case:
 
 def split(name: str, n_train: int, n_test: int | None = None) -> tuple[np.ndarray, ...]:
     """X, y, X_test, y_test of a stratified split with seed 0, standardised on the training part."""
-    data = load(name)
-    X, Z, y, t = train_test_split(
-        data["X"].astype(float), data["y"].astype(float),
-        train_size=n_train, test_size=n_test, stratify=data["y"], random_state=0,
-    )  # fmt: skip
-    mean, std = X.mean(0), X.std(0)
-    std[std == 0] = 1.0
-    return (X - mean) / std, y, (Z - mean) / std, t
+    X, y = rows_of(name)
+    X, Z, y, t = train_test_split(X, y, train_size=n_train, test_size=n_test, stratify=y, random_state=0)
+    X, Z = standardised(X, Z)
+    return X, y, Z, t
 
 
 # ------------------------------------------------------------------------------------------------ kernels
@@ -142,6 +162,23 @@ class Stack:
         return out.reshape(self.array.shape[1:])
 
 
+@dataclass
+class FeatureStack:
+    """Kernels of low rank, K_k = V_k V_k', with the features [V_1, .., V_m] side by side in any precision."""
+
+    features: np.ndarray  # (n, D)
+    ranks: np.ndarray  # (m,)
+
+    def outputs(self, beta: np.ndarray) -> np.ndarray:
+        """The (n, m) matrix whose column k is V_k (V_k' beta), computed in float64."""
+        out = np.empty((len(beta), len(self.ranks)))
+        ends = np.cumsum(self.ranks)
+        for k, (start, end) in enumerate(zip(ends - self.ranks, ends, strict=True)):
+            V = self.features[:, start:end].astype(np.float64)
+            out[:, k] = V @ (V.T @ beta)
+        return out
+
+
 def build(bank: Bank, X: np.ndarray, first: str) -> Stack:
     """Fill a stack block of rows by block of rows, so that nothing but the stack itself is large."""
     n, m = len(X), len(bank)
@@ -190,7 +227,7 @@ class Judge:
     u_k = w_k sqrt(q_k), both over the best scale. The best bounds seen are kept apart.
     """
 
-    stack: Stack
+    stack: Stack | FeatureStack
     y: np.ndarray
     C: float
     p: float
@@ -268,6 +305,53 @@ class Judge:
         return unit((q / q.max()) ** (1 / (self.p - 1)), self.p)
 
 
+@dataclass
+class FixedJudge(Judge):
+    """The same for one machine on the kernel sum_k fixed_k K_k; p plays no part."""
+
+    fixed: np.ndarray | None = None
+
+    def h(self, q: np.ndarray) -> float:
+        return float(self.fixed @ q) / 2
+
+    def omega(self, u: np.ndarray) -> float:
+        used = self.fixed > 0
+        return float(np.sum(u[used] ** 2 / self.fixed[used])) / 2
+
+    def penalty_weights(self, q: np.ndarray) -> np.ndarray:
+        return self.fixed
+
+
+@dataclass
+class SquaredJudge(Judge):
+    """The same for the squared hinge, C/2 sum (1 - y f)_+^2: duals have no upper bound and a square of their own."""
+
+    def repair(self, beta: np.ndarray) -> np.ndarray:
+        top = float(np.maximum(beta * self.y, 0.0).max())
+        return Judge(self.stack, self.y, max(top, 1e-300), self.p).repair(beta)
+
+    def dual(self, beta: np.ndarray, q: np.ndarray) -> float:
+        linear, square = float(beta @ self.y), self.h(q) + float(beta @ beta) / (2 * self.C)
+        return linear**2 / (4 * square) if linear > 0 else 0.0
+
+    def primal(self, f: np.ndarray, u: np.ndarray) -> tuple[float, float, float]:
+        omega = self.omega(u)
+
+        def short(t: float, b: float) -> np.ndarray:
+            return np.maximum(1 - self.y * (t * f + b), 0.0)
+
+        def bias(t: float) -> float:
+            ends = self.y - t * f
+            return float(brentq(lambda b: self.y @ short(t, b), ends.min() - 1, ends.max() + 1))
+
+        def value(t: float) -> float:
+            return t**2 * omega + self.C / 2 * np.sum(short(t, bias(t)) ** 2)
+
+        found = minimize_scalar(value, bounds=(0.0, 2.0), method="bounded", options={"xatol": 1e-6})
+        t = min((1.0, float(found.x)), key=value)
+        return value(t), t, bias(t)
+
+
 def unit(weights: np.ndarray, p: float) -> np.ndarray:
     """Scale weights to lp norm 1."""
     top = weights.max()
@@ -279,10 +363,15 @@ def unit(weights: np.ndarray, p: float) -> np.ndarray:
 
 @dataclass
 class Stopwatch:
-    """CPU seconds (one thread) and wall seconds between `start` and `stop`, added up."""
+    """CPU seconds and wall seconds between `start` and `stop`, added up."""
 
     cpu: float = 0.0
     wall: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """What counts: CPU seconds of one thread, wall seconds of several."""
+        return self.cpu if THREADS == 1 else self.wall
 
     def start(self) -> Stopwatch:
         self._cpu, self._wall = time.process_time(), time.perf_counter()
@@ -305,10 +394,28 @@ def timed(job, repeat: int = 3):
     for _ in range(repeat):
         with Stopwatch() as watch:
             result = job()
-        best = min(best or watch, watch, key=lambda w: w.cpu)
-        if watch.cpu > 2:
+        best = min(best or watch, watch, key=lambda w: w.seconds)
+        if watch.seconds > 2:
             break
     return result, best
+
+
+@contextmanager
+def capped(seconds: float) -> Iterator[None]:
+    """Send a KeyboardInterrupt after so many wall seconds: a fit then ends with its best certified point."""
+
+    def ring(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the rows say themselves what was cut off
+            yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 @dataclass
@@ -367,6 +474,56 @@ def our_solve(G, y, C, p, solver="auto", tol=TOL, repeat=3, max_iter=100_000):
     return [(solution.coef, solution.weights), (solution.beta, solution.weights)], watch
 
 
+def gaussians(count: int) -> list:
+    """RBF kernels with sigma logarithmic in 1..100, gamma = 1 / (2 sigma^2)."""
+    from kernelweave import kernels
+
+    return [kernels.RBF(gamma=float(0.5 / sigma**2)) for sigma in np.logspace(0, 2, count)]
+
+
+def nystroem(kernels: list, X: np.ndarray, rank: int, seed: int = 0):
+    """Float32 features of the rows, a LowRankGram, and the watch."""
+    from kernelweave import Nystroem
+
+    share = np.full(len(X), 1 / len(X))
+    with Stopwatch() as watch:
+        made = Nystroem(rank=rank).factorise(
+            kernels, X.astype(np.float32), share=share, normalize=None, random_state=seed
+        )
+    return made.gram, watch
+
+
+@dataclass
+class Run:
+    """One solve on features: the solution (None if cut off before the first point), bounds seen, the watch."""
+
+    solution: object
+    trail: list[tuple[float, float]]  # (wall seconds, certified gap) whenever a point was judged
+    cut: bool
+    watch: Stopwatch
+
+    @property
+    def gap(self) -> float:
+        """The certified gap of the best point."""
+        return self.solution.gap if self.solution else min((gap for _, gap in self.trail), default=np.inf)
+
+
+def capped_solve(problem, solver, tol: float, cap: float, max_iter: int = 100_000) -> Run:
+    """`solve`, ended after `cap` wall seconds."""
+    from kernelweave import solve
+
+    trail, solution = [], None
+
+    def note(iteration, certificate, point) -> bool:
+        trail.append((time.perf_counter() - begun, certificate.gap))
+        return trail[-1][0] > cap
+
+    begun = time.perf_counter()
+    with Stopwatch() as watch, suppress(KeyboardInterrupt), capped(cap):
+        solution = solve(problem, solver, tol=tol, max_iter=max_iter, callbacks=[note])
+    return Run(solution, trail, solution is None or solution.status.name == "INTERRUPTED", watch)
+
+
 def warm_up(solvers=("auto",), penalties=(1, 2)) -> str | None:
     """Compile our engines on a tiny problem; returns a sentence when the library cannot be used."""
     X = np.random.default_rng(0).normal(size=(40, 2))
@@ -406,14 +563,20 @@ def save(name: str, payload: dict) -> Path:
     """Write a result as JSON beside the versions it was made with."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
-    made = {"python": platform.python_version(), "numpy": np.__version__, "processor": platform.machine()}
+    made = {
+        "python": platform.python_version(), "numpy": np.__version__, "scipy": scipy.__version__,
+        "scikit-learn": sklearn.__version__, "processor": platform.machine(), "threads": THREADS,
+    }  # fmt: skip
     path.write_text(json.dumps({"made_with": made, **payload}, indent=1, default=float) + "\n")
     return path.relative_to(HERE.parent)
 
 
-def options(doc: str | None) -> argparse.ArgumentParser:
-    """The options all scripts share."""
+def options(doc: str | None, cap: float = 120.0, sizes: bool = False) -> argparse.ArgumentParser:
+    """The options all scripts share; with `sizes`, --sizes small stands in for --fast."""
     parser = argparse.ArgumentParser(description=(doc or "").split("\n")[0])
-    parser.add_argument("--cap", type=float, default=120.0, help="seconds a contestant may use (default 120)")
-    parser.add_argument("--fast", action="store_true", help="smaller sizes, to see that everything runs")
+    parser.add_argument("--cap", type=float, default=cap, help=f"seconds a contestant may use (default {cap:g})")
+    if sizes:
+        parser.add_argument("--sizes", choices=["full", "small"], default="full", help="small: a quick check")
+    else:
+        parser.add_argument("--fast", action="store_true", help="smaller sizes, to see that everything runs")
     return parser

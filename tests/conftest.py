@@ -14,3 +14,12 @@ settings.load_profile("kernelweave")
 def rng():
     """A generator that starts the same in every test."""
     return np.random.default_rng(0)
+
+
+@pytest.fixture(params=["numpy", "array_api_strict", "torch"])
+def xp(request):
+    """The namespace of an array library; a test that takes it runs once in each that is installed."""
+    if request.param == "torch":
+        pytest.importorskip("torch")
+        return pytest.importorskip("array_api_compat.torch")
+    return pytest.importorskip(request.param)

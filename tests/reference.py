@@ -112,6 +112,8 @@ def error(loss, margin, cost):
         return cost @ short
     if isinstance(loss, losses.SquaredHinge):
         return 0.5 * (cost @ cp.square(short))
+    if isinstance(loss, losses.Squared):
+        return 0.5 * (cost @ cp.square(1.0 - margin))
     raise NotImplementedError(f"tests/reference.py does not know the loss {loss}.")
 
 

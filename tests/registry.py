@@ -12,9 +12,21 @@ from kernelweave import kernels as K
 from kernelweave.penalties.prox import EntropicProx, SimplexProx
 
 M = 8  # kernels that a penalty with one number per kernel is written for; see ``sized``
-BASES = {"GramStack", "Kernel", "Loss", "MixingPenalty", "Solver"}
+BASES = {"Approximation", "GramStack", "Kernel", "Loss", "MixingPenalty", "Solver"}
 PRICES = np.array([1.0, 0.8, 1.3, 1.0, 0.6, 1.1, 0.9, 1.5])
 SHARES = np.array([0.2, 0.1, 0.15, 0.05, 0.1, 0.2, 0.15, 0.05])
+
+
+def factored(stack, scale):
+    """Return a stack held as factors, each kernel with as many columns as its rank."""
+    scaled = stack.astype(float) * (1.0 if scale is None else scale)
+    parts = []
+    for kernel in np.moveaxis(scaled, 2, 0):
+        values, vectors = np.linalg.eigh(kernel)
+        kept = values > 1e-12 * values[-1]
+        kept[-1] = True
+        parts.append(vectors[:, kept] * np.sqrt(np.maximum(values[kept], 0.0)))
+    return grams.LowRankGram(np.hstack(parts), [part.shape[1] for part in parts])
 
 
 def minimum(X, Z):
@@ -63,10 +75,12 @@ EXTREMES = [penalties.Lp(p) for p in (1.001, 1.004, 100.0)] + [
     penalties.Group([0, 1, 0, 1, 0, 1, 0, 1], within=1.004, between=50.0)
 ]
 TOOLS = [SimplexProx(SHARES, 0.7, PRICES**2), EntropicProx(SHARES, 0.7, PRICES**2)]
-LOSSES = [losses.Hinge(), losses.SquaredHinge()]
-GRAMS = [grams.DenseGram]  # each is called with (stack, scale)
+LOSSES = [losses.Hinge(), losses.SquaredHinge(), losses.Squared()]
+GRAMS = [grams.DenseGram, factored]  # each is called with (stack, scale)
+APPROXIMATIONS = [grams.Nystroem(rank=5), grams.PivotedCholesky(rank=5), grams.RandomFeatures(rank=6)]
 ROUGH = ["mwu"]  # meant for a gap of 1e-2; with tests of its own
-SOLVERS = sorted(set(solvers._NAMES) - set(ROUGH))
+FACTORS = sorted(name for name, solver in solvers._NAMES.items() if "fold" in solver.needs)  # on factors
+SOLVERS = sorted(set(solvers._NAMES) - set(ROUGH) - set(FACTORS))  # on kernels
 
 
 def exported(room) -> set[str]:

@@ -120,9 +120,24 @@ def test_penalty_and_p_reach_the_classifier(table, tmp_path):
     assert classifier.dual_gap_ <= 0.01
 
 
+@pytest.mark.parametrize("name", ["nystroem", "cholesky", "random_features"])
+def test_approximation_and_rank_reach_the_classifier(table, tmp_path, name, capsys):
+    model = tmp_path / "model.joblib"
+    words = ["--approximation", name, "--rank", "6", "--kernels", "rbf:0.1,1", "--seed", "3"]
+    assert fit(table, *words, "--out", model) == 0
+    assert "certified for the approximated kernels" in capsys.readouterr().out
+    classifier = joblib.load(model)["pipeline"][-1]
+    assert (classifier.approximation.rank, classifier.random_state) == (6, 3)
+    assert "2 kernels, 12 columns" in classifier.storage_
+    assert run("predict", model, table) == 0
+    assert run("info", model) == 0
+    assert "loses at most" in capsys.readouterr().out
+
+
 def test_recipes_lists_the_papers(capsys):
     assert run("recipes") == 0
-    assert "skm" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "skm" in out and "Nystroem, rank 100" in out
 
 
 @pytest.mark.parametrize(
@@ -184,6 +199,9 @@ def bad_requests():
     yield "penalty", lambda t: t, ["--penalty", "l7"], "l1"
     yield "column", lambda t: t, ["--kernels", "rbf:1@petal lenght"], "petal length"
     yield "negative for chi2", lambda t: t, ["--kernels", "chi2:1"], "negative"
+    yield "rank alone", lambda t: t, ["--rank", "5"], "--rank goes with --approximation"
+    yield "rank", lambda t: t, ["--approximation", "nystroem", "--rank", "0"], "rank of Nystroem must be"
+    yield "no waves", lambda t: t, ["--approximation", "random_features", "--kernels", "linear"], "nystroem"
     yield "auto and more", lambda t: t, ["--kernels", "auto", "rbf"], "stands alone"
 
 

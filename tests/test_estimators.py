@@ -143,7 +143,7 @@ def test_prediction_in_small_blocks_is_the_same(wdbc, bank, monkeypatch):
     X, y = wdbc
     model = kw.MKLClassifier(bank).fit(X, y)
     whole = model.decision_function(X)
-    monkeypatch.setattr("kernelweave.estimators.base.BLOCK", 8 * 7 * len(model.support_))
+    monkeypatch.setattr("kernelweave.assemble.expansion.BLOCK", 8 * 7 * len(model.support_))
     np.testing.assert_allclose(model.decision_function(X), whole, rtol=1e-12)
 
 
@@ -340,6 +340,7 @@ def test_recipes_are_ordinary_estimators(wdbc, bank):
     for name, entry in table.items():
         model = kw.recipe(name, bank, C=5.0)
         assert (model.C, model.penalty, str(model.solver)) == (5.0, entry.penalty, str(entry.solver))
+        assert str(model.approximation) == str(entry.approximation)
         model.fit(*wdbc)
         assert model.dual_gap_ <= entry.tol
         assert (np.count_nonzero(model.weights_) < len(bank)) == entry.sparse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from dataclasses import FrozenInstanceError, dataclass
+from dataclasses import FrozenInstanceError, dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,7 @@ from sklearn.metrics import pairwise
 from sklearn.svm import SVC
 
 from kernelweave import kernels as K
+from kernelweave.arrays import dtype_name, to_host
 from registry import KERNELS, exported, minimum, names
 
 PAIRWISE = [
@@ -327,6 +328,99 @@ def test_masks_and_positions_differ():
     assert K.Linear(on=[True, False]) != K.Linear(on=[1, 0])
     assert K.Linear(on=slice(1, 2)) == K.Linear(on=slice(1, 2)) != K.Linear(on=slice(1, 3))
     assert K.Linear() != K.Cosine()
+
+
+# -- arrays of other libraries --
+
+
+def overlap(X, Z):
+    return X @ Z.T
+
+
+FOREIGN = [k for k in KERNELS if k.accepts_foreign and not isinstance(k, K.Callable)] + [K.Callable(overlap)]
+FOREIGN += [K.RBF(gamma=2.0, on=(3, 0)), K.Polynomial(degree=1), K.Cosine(on=[4]), K.RBF(on=2).normalised()]
+
+
+@pytest.mark.parametrize("kernel", FOREIGN, ids=repr)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_libraries_agree(kernel, dtype, xp):
+    X, Z = draw(signed=True).astype(dtype), draw(6, seed=1, signed=True).astype(dtype)
+    X[3] = Z[2] = 0.0 if isinstance(kernel, K.Cosine) else 0.25
+    given, other = xp.asarray(X), xp.asarray(Z)
+    ours, theirs = only(kernel, X), only(kernel, given)
+    assert theirs.name == ours.name
+    tolerance = {"float32": 1e-5, "float64": 1e-12}[dtype]
+    for found, expected in [
+        (theirs(given), ours(X)),
+        (theirs(other, given), ours(Z, X)),
+        (theirs.diagonal(given), ours.diagonal(X)),
+        (K.Kernel.self_similarity(replace(ours, on=None), given), K.Kernel.self_similarity(replace(ours, on=None), X)),
+        (kernel(given), kernel(X)),
+    ]:
+        assert type(found) is type(given)
+        assert dtype_name(found) == dtype
+        assert_allclose(to_host(found), expected, rtol=tolerance, atol=tolerance)
+    assert_array_equal(to_host(given), X)
+
+
+@pytest.mark.parametrize("kernel", [K.RBF(), K.RBF(on=0), K.Linear().normalised()], ids=repr)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_unit_diagonals_are_exact_in_any_library(kernel, dtype, xp):
+    X = xp.asarray((1e4 + draw()).astype(dtype))
+    assert_array_equal(np.diag(to_host(kernel(X))), np.ones(N))
+    far, near = only(K.RBF(gamma=1.0), X), K.RBF(gamma=1.0)(to_host(X).astype(float))
+    assert_allclose(to_host(far(X)), near, rtol={"float32": 1e-5, "float64": 1e-8}[dtype])
+
+
+def test_integers_become_floats_in_any_library(xp):
+    assert dtype_name(K.Linear()(xp.asarray([[1, 2], [3, 4]]))) == "float64"
+
+
+@pytest.mark.parametrize("weight", [None, np.arange(N, dtype=float)])
+def test_scale_in_any_library(weight, xp):
+    X = draw()
+    for kernel in (K.RBF(), K.RBF(on=[0, 3]), K.RBF(on=1)):
+        expected = only(kernel, X, sample_weight=weight).gamma
+        given = None if weight is None else xp.asarray(weight)
+        for sample_weight in (weight, given):
+            found = only(kernel, xp.asarray(X), sample_weight=sample_weight).gamma
+            assert type(found) is float
+            assert found == pytest.approx(expected, rel=1e-12)
+    for value in (0.0, 0.1, 1e6):
+        assert only(K.RBF(), xp.asarray(np.full((7, 2), value, dtype=np.float32))).gamma == 1.0
+
+
+def test_evaluate_in_any_library(xp):
+    X = xp.asarray(draw())
+    kernels = [resolved for kernel in FOREIGN for resolved in kernel.resolve(X)]
+    found = {k: to_host(xp.asarray(matrix, copy=True)) for k, matrix in K.evaluate(kernels, X)}
+    for k, matrix in K.evaluate(kernels, X):
+        assert_array_equal(to_host(matrix), found[k])
+        matrix *= 0.0  # must be nobody else's memory
+
+
+@pytest.mark.parametrize(
+    "kernel", [K.Laplacian(), 2.0 * K.Chi2(), K.HistogramIntersection() + K.Linear(), K.Laplacian() * K.RBF()], ids=repr
+)
+def test_refused_in_other_libraries(kernel, xp):
+    X = xp.asarray(draw())
+    resolved = only(kernel, X)
+    if xp is np:
+        assert resolved(X).shape == (N, N)
+        return
+    for refused in (resolved, resolved.diagonal):
+        with pytest.raises(TypeError, match=r"(laplacian|chi2|histogram).* takes NumPy arrays only, .*: use NumPy"):
+            refused(X)
+
+
+def test_refused_mixtures_of_libraries():
+    strict = pytest.importorskip("array_api_strict")
+    X = draw()
+    for pair in [(X, strict.asarray(X)), (strict.asarray(X), X)]:
+        with pytest.raises(TypeError, match=r"X is a .* and Z a .*: give both as arrays of one library"):
+            K.Linear()(*pair)
+    with pytest.raises(TypeError, match="overlap must return a array_api_strict Array, as X is; it returned a numpy"):
+        K.Callable(lambda X, Z: np.ones((N, N)), "overlap")(strict.asarray(X))
 
 
 # -- names --

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from kernelweave import losses
+from kernelweave.arrays import to_host
 from kernelweave.losses.base import Loss
 from registry import LOSSES, exported, label, names
 
@@ -74,10 +75,11 @@ def test_dual_is_the_box_quadratic(loss, rng):
     assert_allclose(loss.dual(beta, y, C), box.linear * beta - 0.5 * box.ridge * beta**2, rtol=1e-12)
 
 
-def test_values_of_hinge_and_its_square():
+def test_values_of_known_losses():
     f, y, C = np.array([2.0, 0.5, 0.5]), np.array([1.0, 1.0, -1.0]), np.array([1.0, 2.0, 4.0])
     assert_allclose(losses.Hinge().value(f, y, C), [0.0, 1.0, 6.0])
     assert_allclose(losses.SquaredHinge().value(f, y, C), [0.0, 0.25, 4.5])
+    assert_allclose(losses.Squared().value(f, y, C), [0.5, 0.25, 4.5])
     assert_array_equal(losses.Hinge().quadratic(y, C).upper, [1.0, 2.0, 0.0])
     assert_array_equal(losses.Hinge().quadratic(y, C).lower, [0.0, 0.0, -4.0])
 
@@ -98,10 +100,16 @@ def test_projection_is_feasible_and_keeps_feasible_points(loss, rng, spread):
             assert_allclose(loss.project(once, y, C), once, rtol=1e-12)
 
 
-@each_loss
-def test_projection_of_one_sided_duals_is_zero(loss, rng):
+@pytest.mark.parametrize("loss", [losses.Hinge(), losses.SquaredHinge()], ids=label)
+def test_projection_of_one_sided_duals_is_zero_for_a_margin(loss, rng):
     _, y, C = draw(rng)
     assert_array_equal(loss.project(np.where(y > 0, 1.0, 0.0), y, C), np.zeros(N))
+
+
+def test_projection_of_free_duals_takes_their_mean_away(rng):
+    beta, y, C = draw(rng)
+    moved = beta - losses.Squared().project(beta, y, C)
+    assert_allclose(moved, np.mean(beta), rtol=1e-12)
 
 
 @each_loss
@@ -180,3 +188,21 @@ def test_doubling_a_sample_is_doubling_its_cost(loss, rng):
 @each_loss
 def test_losses_are_parameters_and_nothing_else(loss):
     assert repr(clone(loss)) == repr(loss)
+
+
+@each_loss
+@each_cost
+def test_libraries_agree(loss, xp, rng, spread):
+    host = draw(rng, spread)
+    f, y, C = (xp.asarray(values.tolist(), dtype=xp.float64) for values in host)
+    for name in ("value", "slope", "dual", "project"):
+        theirs = getattr(loss, name)(f, y, C)
+        assert type(theirs) is type(f)
+        assert_allclose(to_host(theirs), getattr(loss, name)(*host), rtol=1e-14, atol=1e-14)
+    for name in ("linear", "ridge", "lower", "upper"):
+        ours = getattr(loss.quadratic(*host[1:]), name)
+        assert_array_equal(to_host(getattr(loss.quadratic(y, C), name)), ours)
+    assert loss.best_bias(f, y, C) == pytest.approx(loss.best_bias(*host), rel=1e-12)
+    assert loss.stretch(loss.project(f, y, C), y, C, 3.0) == pytest.approx(
+        loss.stretch(loss.project(*host), *host[1:], 3.0), rel=1e-12
+    )

@@ -33,6 +33,10 @@ def gives(*needed):
     return pytest.mark.parametrize("penalty", having, ids=label)
 
 
+PRICED = [penalty for penalty in ALL if penalty.toll(np.full(M, 0.5)) is not None]
+priced = pytest.mark.parametrize("penalty", PRICED, ids=label)
+
+
 def energies(seed=0, m=M):
     """Yield generic energies of very different sizes, no two close enough for a kink."""
     rng = np.random.default_rng(seed)
@@ -167,6 +171,52 @@ def test_weights_are_finite_and_not_negative(penalty):
         assert w.shape == (M,)
         assert np.all(np.isfinite(w))
         assert np.all(w >= 0)
+
+
+# -- prices of weights --
+
+
+@priced
+def test_tolls_have_the_derivatives_they_say(penalty, rng):
+    for _ in range(DRAWS):
+        w = rng.uniform(0.05, 0.9, M) * np.minimum(penalty.ceiling(M), 1.5)
+        price, slope, bend = penalty.toll(w)
+        assert np.all(price > 0) and np.all(slope > 0) and np.all(bend >= 0)
+        h = 1e-6 * w
+        up, down = penalty.toll(w + h), penalty.toll(w - h)
+        assert_allclose((up[0] - down[0]) / (2 * h), slope, rtol=1e-7)
+        assert_allclose((up[1] - down[1]) / (2 * h), bend, rtol=1e-6, atol=1e-8)
+
+
+@priced
+def test_weights_are_where_prices_and_energies_balance(penalty):
+    """The energies are one multiple of the slopes of the prices, below that where a weight is zero."""
+    for q in energies():
+        w = penalty.weights(q)
+        live = w > 0
+        floor = np.full(M, 1e-300)  # a weight as good as zero, where a power of it still has a slope
+        price, slope, _ = penalty.toll(np.where(live, w, floor))
+        assert np.all(w < penalty.ceiling(M))
+        t = 1.0
+        if penalty.homogeneous:
+            assert np.sum(price) == pytest.approx(1.0, rel=1e-9)
+            t = np.max(q[live] / slope[live])
+        assert_allclose(t * slope[live], q[live], rtol=1e-8)
+        assert np.all(q[~live] <= t * slope[~live] * (1 + 1e-12))
+
+
+@priced
+def test_the_price_of_the_weights_is_what_they_add_to_the_objective(penalty):
+    """``h(q) = w'q / 2 - r(w)``, with r half of the prices for a penalty that is added."""
+    for q in energies():
+        w = penalty.weights(q)
+        added = 0.0 if penalty.homogeneous else 0.5 * np.sum(penalty.toll(w)[0])
+        assert penalty.value(q) == pytest.approx(0.5 * w @ q - added, rel=1e-9, abs=1e-14)
+
+
+def test_penalties_whose_prices_add_up_name_them():
+    assert names(PRICED) == {"L1", "Lp", "MoreauYosida", "ElasticNet"}
+    assert penalties.Lp(np.inf).toll(np.full(M, 0.5)) is None
 
 
 # -- compiled rules --

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 
-from kernelweave import DenseGram, Problem, certify, losses, penalties, solve, solvers
-from kernelweave.problem import Point, Status
+from agreement import assert_same_optimum, attempt, check_against, decision, primal, taken
+from kernelweave import DenseGram, Problem, losses, penalties, solve, solvers
+from kernelweave.problem import Status
 from reference import Inaccurate, solve_by_clarabel
 from registry import LOSSES, PENALTIES, SOLVERS, exported, label, sized
 
@@ -60,49 +61,6 @@ def small_optimum(which, loss):
     return optimum(small(PENALTIES[which], LOSSES[loss]))
 
 
-def attempt(problem, solver, **options):
-    """Return the solution, or None where the solver refuses the problem in a sentence that names it."""
-    try:
-        return solve(problem, solver, **options)
-    except ValueError as refusal:
-        if not str(refusal).startswith(f"solver {getattr(solver, 'name', solver)!r} "):
-            raise
-        assert str(refusal).endswith(".")
-        return None
-
-
-def taken(problem, solver, **options):
-    """Return the solution, or skip the test where the solver refuses."""
-    found = attempt(problem, solver, **options)
-    if found is None:
-        pytest.skip(f"{solver} does not take {label(problem.penalty)}")
-    return found
-
-
-def decision(problem, solution):
-    return problem.gram.matvec(solution.coef, solution.weights) + solution.intercept
-
-
-def check_against(problem, found, best, tol):
-    """Assert that a solution is certified to ``tol`` around the reference optimum ``best``."""
-    bounds, slack = found.certificate, 1e-6 + 10 * best.accuracy
-    where = f"{found.solver}: {bounds} {found.status}, reference {best.value}"
-    assert found.converged, where
-    assert bounds.gap <= tol, where
-    assert bounds.lower <= best.value * (1 + slack), where
-    assert bounds.upper >= best.value * (1 - slack), where
-    again = certify(problem, Point(found.beta, found.weights))
-    assert again.lower >= bounds.lower - 1e-9 * abs(bounds.lower), where
-    assert primal(problem, found) == pytest.approx(bounds.upper, rel=1e-8), where
-
-
-def primal(problem, found):
-    """Return the primal objective of the model in a solution."""
-    u = found.weights * np.sqrt(np.maximum(problem.gram.quad(found.coef), 0.0))
-    f = decision(problem, found)
-    return problem.penalty.norm(u) + float(np.sum(problem.loss.value(f, problem.y, problem.C)))
-
-
 # -- the cross product --
 
 
@@ -140,7 +98,8 @@ def test_a_stack_without_the_needed_capability_is_refused(solver):
     needs = solvers._NAMES[solver].needs
 
     class Bare:
-        shape, quad, matvec = problem.gram.shape, problem.gram.quad, problem.gram.matvec
+        shape, asarray = problem.gram.shape, problem.gram.asarray
+        quad, matvec = problem.gram.quad, problem.gram.matvec
 
     if needs:
         with pytest.raises(ValueError, match=f"solver '{solver}' needs {needs[0]}.* which Bare lacks"):
@@ -249,13 +208,6 @@ def test_single_precision_kernels_are_enough(solver, penalty):
 
 
 # -- invariances --
-
-
-def assert_same_optimum(found, other, factor=1.0):
-    """Assert that the brackets of two solutions overlap, the second one's times ``factor``."""
-    slack = 1e-9 * abs(found.certificate.upper)
-    assert factor * other.certificate.lower <= found.certificate.upper + slack
-    assert found.certificate.lower <= factor * other.certificate.upper + slack
 
 
 @each_solver

@@ -11,8 +11,12 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "DenseGram": "grams",
+    "LowRankGram": "grams",
     "MKLClassifier": "estimators",
+    "Nystroem": "grams",
+    "PivotedCholesky": "grams",
     "Problem": "problem",
+    "RandomFeatures": "grams",
     "certify": "certify",
     "path": "path",
     "recipe": "recipes",

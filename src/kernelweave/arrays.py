@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -33,6 +35,11 @@ def is_foreign(array: Array) -> bool:
     return hasattr(array, "__array_namespace__") or (torch is not None and isinstance(array, torch.Tensor))
 
 
+def kind_of(array: Any) -> str:
+    """Return what something is, for sentences, such as "torch Tensor"."""
+    return f"{type(array).__module__.split('.')[0]} {type(array).__name__}"
+
+
 def device_of(array: Array) -> Any:
     """Return the device an array lives on."""
     import array_api_compat
@@ -47,7 +54,7 @@ def to_host(array: Array) -> np.ndarray:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(array, torch.Tensor):
         return array.detach().cpu().numpy()
-    return np.asarray(array.tolist(), dtype=None if array.size else float)
+    return np.from_dlpack(array)
 
 
 def like(
@@ -59,7 +66,7 @@ def like(
     xp = namespace(array)
     kind = getattr(xp, dtype)
     if not is_numpy(array) and isinstance(values, np.ndarray):
-        values = np.ascontiguousarray(values)
+        values = np.require(values, requirements=["C", "W"])
         if not is_foreign_host(array):
             values = values.tolist()
     return xp.asarray(values, dtype=kind, device=device_of(array))
@@ -76,12 +83,46 @@ def dtype_name(array: Array) -> str:
     return str(array.dtype).rsplit(".", 1)[-1]
 
 
+def cast(array: Any, dtype: Any) -> Any:
+    """Return an array or a sparse matrix in a given precision: itself if it has that."""
+    return namespace(array).astype(array, dtype, copy=False) if is_foreign(array) else array.astype(dtype, copy=False)
+
+
+def on_cuda(array: Array) -> bool:
+    """Whether an array is a contiguous torch tensor on a CUDA device, for which there are kernels of our own."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(array, torch.Tensor) or array.device.type != "cuda":
+        return False
+    return array.stride(1) == 1 and importlib.util.find_spec("triton") is not None
+
+
 def free_bytes(array: Array) -> float | None:
     """Return the memory left on the device of an array, or None where that is the computer's own."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(array, torch.Tensor) or array.device.type != "cuda":
         return None
     return float(torch.cuda.mem_get_info(array.device)[0])
+
+
+def readable(count: float) -> str:
+    """Write a number of bytes as a person would say it."""
+    for unit, power in (("GiB", 30), ("MiB", 20)):
+        if count >= 0.1 * 2**power:
+            return f"{count / 2**power:.1f} {unit}"
+    return f"{count / 2**10:.1f} KiB"
+
+
+def spread(
+    values: Array,  # (k,)
+    index: Array,  # (k,) increasing
+    n: int,
+) -> Array:  # (n,)
+    """Return zeros with ``values`` at the positions ``index``."""
+    xp = namespace(values)
+    places = xp.arange(n, device=device_of(values))
+    nearest = xp.minimum(xp.searchsorted(index, places), xp.full_like(places, index.shape[0] - 1))
+    hits = xp.take(index, nearest) == places
+    return xp.where(hits, xp.take(values, nearest), xp.zeros(n, dtype=values.dtype, device=device_of(values)))
 
 
 def positive(array: Array) -> Array:
@@ -100,7 +141,7 @@ def symmetric_product(A: Array) -> Array:  # (n, d) -> (d, d)
         return xp.matrix_transpose(A) @ A
     ends = [d * i // BLOCKS for i in range(BLOCKS + 1)]
     out = xp.empty((d, d), dtype=A.dtype, device=device_of(A))
-    for first, last in zip(ends[:-1], ends[1:], strict=True):
+    for first, last in pairwise(ends):
         strip = xp.matrix_transpose(A[:, first:last]) @ A[:, first:]
         out[first:last, first:] = strip
         out[last:, first:last] = xp.matrix_transpose(strip[:, last - first :])

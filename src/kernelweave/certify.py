@@ -78,8 +78,9 @@ def _along(problem: Problem, u: np.ndarray, f: np.ndarray) -> Callable[[float], 
     loss, y, C = problem.loss, problem.y, problem.C
 
     def value(t: float) -> tuple[float, float]:
-        bias = loss.best_bias(t * f, y, C)
-        return problem.penalty.norm(t * u) + _total(loss.value(t * f + bias, y, C)), bias
+        scaled = float(t) * f  # a NumPy scalar on the left would take foreign arrays over
+        bias = loss.best_bias(scaled, y, C)
+        return problem.penalty.norm(t * u) + _total(loss.value(scaled + bias, y, C)), bias
 
     return value
 

@@ -11,7 +11,7 @@ from joblib import Parallel, delayed
 from sklearn.base import clone
 
 from .assemble import Task, check_number
-from .estimators.base import MKLEstimator, Posed
+from .estimators.base import MKLEstimator, Posed, support
 from .problem import Solution, Status
 
 
@@ -91,7 +91,7 @@ def path(estimator: MKLEstimator, X: Any, y: Any, C: Sequence[float], sample_wei
         weights=np.array([posed.weights(step)[several] for step in steps]),
         gaps=np.array([max(solution.gap for solution in step) for step in steps]),
         objectives=np.array([[solution.certificate.upper for solution in step] for step in steps])[:, several],
-        n_support=np.array([np.count_nonzero(posed.coefficients(step).any(axis=0)) for step in steps]),
+        n_support=np.array([support(posed.coefficients(step)).shape[0] for step in steps]),
         kernel_names=posed.assembly.names,
     )
 
@@ -111,9 +111,10 @@ def _walk(worker: MKLEstimator, posed: Posed, task: Task, costs: np.ndarray) -> 
     problem, last, start = posed.problem(task, 1.0), 1.0, None
     unit = problem.C
     for j in np.argsort(costs, kind="stable"):
-        start = None if start is None else start * (costs[j] / last)
-        found[j] = worker._solve(posed, replace(problem, C=costs[j] * unit), start)
+        cost = float(costs[j])
+        start = None if start is None else start * (cost / last)
+        found[j] = worker._solve(posed, replace(problem, C=cost * unit), start)
         if found[j].status is Status.INTERRUPTED:
             raise KeyboardInterrupt
-        start, last = found[j].beta, costs[j]
+        start, last = found[j].beta, cost
     return found

@@ -8,7 +8,9 @@ from typing import Any
 from sklearn.base import clone
 
 from . import report
+from .assemble import described
 from .estimators import MKLClassifier
+from .grams import Nystroem
 from .solvers import MWU
 
 
@@ -26,6 +28,8 @@ class Recipe:
         Whether kernels that do not help get weight zero exactly.
     tol : float
         Relative gap the method is meant for.
+    approximation : Approximation or None
+        How kernels are replaced by features of low rank, if they are.
     """
 
     name: str
@@ -36,6 +40,7 @@ class Recipe:
     loss: Any
     sparse: bool
     tol: float = 1e-3
+    approximation: Any = None
 
 
 class Recipes(dict[str, Recipe]):
@@ -43,10 +48,11 @@ class Recipes(dict[str, Recipe]):
 
     def __repr__(self) -> str:
         rows = [
-            [r.name, r.paper, r.minimises, str(r.penalty), str(r.solver), str(r.loss), "yes" if r.sparse else "no"]
+            [r.name, r.paper, r.minimises, *(str(part) for part in (r.penalty, r.solver, r.loss)),
+             "yes" if r.sparse else "no", "exact" if r.approximation is None else described(r.approximation)]
             for r in self.values()
-        ]
-        header = ["name", "paper", "minimises", "penalty", "solver", "loss", "sparse"]
+        ]  # fmt: skip
+        header = ["name", "paper", "minimises", "penalty", "solver", "loss", "sparse", "kernels"]
         return report.table(rows, header, left=len(header))
 
     __str__ = __repr__
@@ -92,6 +98,16 @@ _RECIPES = [
         tol=1e-1,
     ),
     Recipe(
+        name="low-rank-lp-mkl",
+        paper="Rakotomamonjy, Chanda (Neurocomputing 2014)",
+        minimises="1/2 |(|f_k|)_k|_{2p/(p+1)}^2 + C sum hinge",
+        penalty="lp",
+        solver="gfb",
+        loss="hinge",
+        sparse=False,
+        approximation=Nystroem(rank=100),
+    ),
+    Recipe(
         name="svm-average",
         paper="Cortes, Vapnik (Machine Learning 1995)",
         minimises="m/2 sum_k |f_k|^2 + C sum hinge",
@@ -115,7 +131,7 @@ def recipes() -> Recipes:
     --------
     >>> import kernelweave as kw
     >>> list(kw.recipes())
-    ['skm', 'lp-mkl', 'mwu-mkl', 'mwu-mkl-paper', 'svm-average']
+    ['skm', 'lp-mkl', 'mwu-mkl', 'mwu-mkl-paper', 'low-rank-lp-mkl', 'svm-average']
     """
     return Recipes((entry.name, entry) for entry in _RECIPES)
 
@@ -147,6 +163,11 @@ def recipe(name: str, kernels: Any = "auto", **params: Any) -> MKLClassifier:
     if name not in table:
         raise ValueError(f"recipe {name!r} is not known: choose one of {', '.join(table)}.")
     entry = table[name]
-    solver = clone(entry.solver, safe=False)
-    configured = {"penalty": entry.penalty, "solver": solver, "loss": entry.loss, "tol": entry.tol}
+    configured = {
+        "penalty": entry.penalty,
+        "solver": clone(entry.solver, safe=False),
+        "approximation": clone(entry.approximation, safe=False),
+        "loss": entry.loss,
+        "tol": entry.tol,
+    }
     return MKLClassifier(kernels, **(configured | params))

@@ -59,6 +59,7 @@ def summary(
     storage: str,
     status: str,
     problems: Sequence[str] | None = None,  # (n_problems,)
+    lost: np.ndarray | None = None,  # (m,)
     top: int = 10,
 ) -> str:
     """Write the short table of a fitted model.
@@ -85,6 +86,8 @@ def summary(
         How the fit ended, as a sentence.
     problems : sequence of str, optional
         The name of each binary problem; needed only when there are several.
+    lost : array of shape (m,), optional
+        Share of each kernel that an approximation lost; the gap is then of the approximated kernels.
     top : int, default=10
         How many kernels to list.
 
@@ -113,13 +116,17 @@ def summary(
     weights = np.atleast_2d(np.asarray(weights, dtype=float))
     used = int(np.count_nonzero(weights.any(axis=0)))
     head = f"{title}: {n_samples} samples, {used} of {len(names)} kernels in use"
+    whose = "" if lost is None else ", certified for the approximated kernels"
     facts = [
-        ("relative gap", f"{gap:.1e} (tol {tol:.1e})"),
+        ("relative gap", f"{gap:.1e} (tol {tol:.1e}){whose}"),
         ("status", status),
         ("support vectors", f"{n_support} of {n_samples}"),
         ("solver", f"{solver}, {n_iter} iteration{'s' * (n_iter != 1)}, {_duration(seconds)}"),
         ("kernels stored", storage),
     ]
+    if lost is not None:
+        worst = int(np.argmax(lost))
+        facts.append(("approximation", f"loses at most {100 * lost[worst]:.2g} % of a kernel, in {names[worst]}"))
     if len(weights) > 1:
         facts.insert(0, ("problems", f"{len(weights)}, weights are means over them"))
     feet = "\n".join(f"{label:<15}  {fact}" for label, fact in facts)

@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import free_bytes, is_foreign, readable
+
 SHARE = 0.8  # of the memory available, how much "auto" lets the kernels take
+FEATURES_SHARE = 0.65  # the same for features, beside which solvers keep products of half their size
 BUFFER = 16 * 2**20  # bytes of kernel entries computed at a time
 
 
@@ -41,6 +44,14 @@ def check_memory(shape: tuple[int, ...], dtype: Any, memory: Any = "auto") -> No
     )
 
 
+def allowed_features(X: Any, memory: Any = "auto") -> float:
+    """Return the bytes that features of X may take, on the device of X."""
+    if memory != "auto":
+        return float(memory)
+    free = free_bytes(X) if is_foreign(X) else None
+    return FEATURES_SHARE * (available_memory() if free is None else free)
+
+
 def available_memory() -> float:
     """Return the bytes of memory that could be had now; infinity where the system does not say.
 
@@ -60,14 +71,6 @@ def available_memory() -> float:
         return float(os.sysconf("SC_PHYS_PAGES")) * float(os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, OSError, ValueError):
         return np.inf
-
-
-def readable(count: float) -> str:
-    """Write a number of bytes as a person would say it."""
-    for unit, power in (("GiB", 30), ("MiB", 20)):
-        if count >= 0.1 * 2**power:
-            return f"{count / 2**power:.1f} {unit}"
-    return f"{count / 2**10:.1f} KiB"
 
 
 def rows_at_a_time(stack: np.ndarray) -> int:

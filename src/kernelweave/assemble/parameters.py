@@ -9,18 +9,21 @@ from typing import Any
 
 import numpy as np
 
+from ..grams import Approximation
+
 NORMALISATIONS = ("trace", "diagonal", "center", None)
 PSD = ("check", "clip", "trust")
 
 
 @dataclass(frozen=True)
 class Options:
-    """How kernels are brought in: scaling, definiteness, memory; refused here if they make no sense."""
+    """How kernels are brought in: scaling, definiteness, memory, features; refused here if they make no sense."""
 
     normalize: str | None = "trace"
     psd: str = "check"
     memory: Any = "auto"
     random_state: Any = None
+    approximation: Approximation | None = None
 
     def __post_init__(self) -> None:
         check_choice("normalize", self.normalize, NORMALISATIONS)

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from ..arrays import is_foreign, kind_of, readable
 from ..grams import DenseGram
 from ..kernels import Kernel, as_kernels, evaluate
-from ..losses import Loss
-from ..penalties import MixingPenalty
 from ..problem import Problem
+from .base import Assembly, say_dropped
 from .definite import ASYMMETRY, check_definite, check_symmetric, clip, refuse_indefinite
-from .labels import Targets, Task
-from .memory import check_memory, readable, row_blocks, rows_at_a_time
+from .expansion import Expansion
+from .labels import Targets
+from .memory import check_memory, row_blocks, rows_at_a_time
 from .parameters import Options
 
 
 @dataclass(frozen=True)
-class Assembly:
-    """Kernels on the training samples, and what new samples must go through to meet them."""
+class DenseAssembly(Assembly):
+    """Kernels on the training samples as matrices."""
 
-    gram: DenseGram  # the kernels that are not zero
-    names: list[str]  # (m,) all kernels
-    kept: np.ndarray  # positions among all kernels of those in `gram`
-    scales: np.ndarray  # (m,) factor of each kernel, 0 where it was left out
+    gram: DenseGram
     kernels: list[Kernel] | None = None  # (m,) resolved; None for a precomputed stack
     X: Any = None  # (n, d) the rows that count; None for a precomputed stack
     bases: dict[int, np.ndarray] = field(default_factory=dict)  # positive eigenvectors of each clipped kernel
@@ -35,25 +32,9 @@ class Assembly:
 
     @property
     def storage(self) -> str:
-        """How the kernels are stored, as a phrase."""
         stack = self.gram.stack
         seen = ", definiteness looked at on some samples only" if self.doubtful else ""
         return f"dense {stack.dtype.name}, {readable(stack.nbytes)}{seen}"
-
-    def cut(self, penalty: MixingPenalty) -> MixingPenalty:
-        """Return the penalty on the kernels kept: parameters with one entry per kernel lose entries too."""
-        m = len(self.names)
-        penalty.check(m)
-        if self.kept.size == m:
-            return penalty
-        parameters = penalty.get_params(deep=False)
-        return type(penalty)(**{name: _entries(value, self.kept, m) for name, value in parameters.items()})
-
-    def problem(self, task: Task, loss: Loss, penalty: MixingPenalty, C: np.ndarray) -> Problem:
-        """Return the problem that a task poses to these kernels; C holds one cost for each row."""
-        if task.rows is None:
-            return Problem(self.gram, loss, penalty, task.y, C)
-        return Problem(self.gram.take(task.rows), loss, penalty, task.y, C[task.rows])
 
     def check_energies(self, problem: Problem, beta: np.ndarray) -> None:
         """Refuse an answer along which a kernel shows a negative eigenvalue that the check at the door missed."""
@@ -63,10 +44,21 @@ class Assembly:
         for k in np.flatnonzero(problem.gram.quad(beta) < least):
             refuse_indefinite(self.names[self.kept[k]])
 
-
-def _entries(value: Any, kept: np.ndarray, m: int) -> Any:
-    per_kernel = np.ndim(value) == 1 and len(value) == m
-    return [value[k] for k in kept] if per_kernel else value
+    def predictor(self, targets: Targets, weights: np.ndarray, coef: np.ndarray, intercept: np.ndarray) -> Expansion:
+        active = np.flatnonzero(weights.any(axis=0))
+        bases = {place: self.bases[k] for place, k in enumerate(active.tolist()) if k in self.bases}
+        support = np.arange(coef.shape[1]) if bases else np.flatnonzero(coef.any(axis=0))
+        return Expansion(
+            kernels=None if self.kernels is None else [self.kernels[k] for k in active],
+            active=active,
+            rows=targets.rows[support],
+            X=None if self.X is None else self.X[support],
+            weights=(weights * self.scales)[:, active].T,
+            coef=coef[:, support].T,
+            clipped={place: basis @ (basis.T @ coef.T) for place, basis in bases.items()},
+            intercept=intercept,
+            shape=(targets.n_rows, len(self.names)),
+        )
 
 
 def from_samples(
@@ -77,7 +69,7 @@ def from_samples(
     weight: np.ndarray,  # (n,)
     names: Sequence[str] | None = None,  # (d,)
     frame: Any = None,
-) -> Assembly:
+) -> DenseAssembly:
     """Compute kernels on samples.
 
     Parameters
@@ -97,7 +89,7 @@ def from_samples(
 
     Returns
     -------
-    Assembly
+    DenseAssembly
 
     Examples
     --------
@@ -107,10 +99,7 @@ def from_samples(
     >>> made.gram.diagonal().mean(axis=0)
     array([1., 1.])
     """
-    asked = as_kernels(kernels)
-    if options.normalize == "diagonal":
-        asked = [kernel.normalised() for kernel in asked]
-    bank = [kernel for item in asked for kernel in item.resolve(X, names, frame, weight)]
+    bank = resolve_bank(X, kernels, options, weight, names, frame)
     shape = (X.shape[0], X.shape[0], len(bank))
     check_memory(shape, X.dtype, options.memory)
     stack = np.empty(shape, dtype=X.dtype)
@@ -120,6 +109,16 @@ def from_samples(
     for k in unknown:
         check_symmetric(stack[:, :, k : k + 1], labels[k : k + 1], "its function")
     return _finish(stack, labels, unknown, options, weight, kernels=bank, X=X, owned=True)
+
+
+def resolve_bank(
+    X: Any, kernels: Any, options: Options, weight: Any, names: Sequence[str] | None, frame: Any
+) -> list[Kernel]:
+    """Return the concrete kernels that a bank stands for on samples."""
+    asked = as_kernels(kernels)
+    if options.normalize == "diagonal":
+        asked = [kernel.normalised() for kernel in asked]
+    return [kernel for item in asked for kernel in item.resolve(X, names, frame, weight)]
 
 
 def _fill(stack: np.ndarray, bank: list[Kernel], X: Any) -> None:
@@ -145,7 +144,7 @@ def _check_computed(block: np.ndarray, bank: list[Kernel]) -> None:
             raise ValueError(f"{bank[k].name} gives NaN or infinity on X: scale X, or drop this kernel.")
 
 
-def from_stack(stack: np.ndarray, options: Options, targets: Targets) -> Assembly:
+def from_stack(stack: np.ndarray, options: Options, targets: Targets) -> DenseAssembly:
     """Take kernels that were computed beforehand.
 
     Parameters
@@ -159,7 +158,7 @@ def from_stack(stack: np.ndarray, options: Options, targets: Targets) -> Assembl
 
     Returns
     -------
-    Assembly
+    DenseAssembly
     """
     if options.normalize == "diagonal":
         raise ValueError(
@@ -205,6 +204,8 @@ def read_stack(X: Any, memory: Any = "auto") -> np.ndarray:
 
 def real_array(X: Any) -> np.ndarray:
     """Return X as an array of float32 or float64, without a copy if it is one."""
+    if is_foreign(X):
+        raise TypeError(f"X must be a NumPy array for kernels='precomputed'; got a {kind_of(X)}: convert it first.")
     array = np.asarray(X)
     if array.dtype in (np.float32, np.float64):
         return array
@@ -223,7 +224,7 @@ def _finish(
     kernels: list[Kernel] | None = None,
     X: Any = None,
     owned: bool,
-) -> Assembly:
+) -> DenseAssembly:
     """Settle definiteness and scale, and leave zero kernels out."""
     bases: dict[int, np.ndarray] = {}
     doubtful = False
@@ -234,19 +235,11 @@ def _finish(
             check_memory(stack.shape, stack.dtype, options.memory)
         stack, bases = clip(stack, unknown, owned)
     scales = _scales(stack, weight / weight.sum(), options.normalize)
+    say_dropped(names, scales, options.normalize)
     kept = np.flatnonzero(scales)
     if kept.size < scales.size:
-        _say_dropped([names[k] for k in np.flatnonzero(scales == 0)], kept.size, options.normalize)
         stack = stack[:, :, kept]
-    return Assembly(DenseGram(stack, scales[kept]), names, kept, scales, kernels, X, bases, doubtful)
-
-
-def _say_dropped(dropped: list[str], left: int, normalize: str | None) -> None:
-    what = "zero or constant" if normalize == "center" else "zero"
-    if not left:
-        raise ValueError(f"Every kernel is {what} on the training samples: give one that tells them apart.")
-    few = ", ".join(dropped[:8]) + (f" and {len(dropped) - 8} more" if len(dropped) > 8 else "")
-    warnings.warn(f"Kernels {what} on the training samples get weight 0: {few}.", UserWarning, stacklevel=2)
+    return DenseAssembly(DenseGram(stack, scales[kept]), names, kept, scales, None, kernels, X, bases, doubtful)
 
 
 def _scales(stack: np.ndarray, share: np.ndarray, normalize: str | None) -> np.ndarray:

@@ -16,7 +16,7 @@ from .base import CommandError, asked
 from .demo import demo
 from .files import KINDS, read, write_csv
 from .models import load, make_pipeline, save
-from .specs import GRAMMAR
+from .specs import APPROXIMATIONS, GRAMMAR
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -175,11 +175,13 @@ def _describe_fit(fit: argparse.ArgumentParser) -> None:
     fit.add_argument("--penalty", default="l1", metavar="NAME", help="l1 (default, sparse), lp, ...")
     fit.add_argument("--p", type=float, metavar="P", help="the p of --penalty lp (default: 2)")
     fit.add_argument("--C", type=float, default=1.0, metavar="C", help="cost of errors (default: 1)")
+    fit.add_argument("--approximation", choices=APPROXIMATIONS, help="features of low rank instead of kernels")
+    fit.add_argument("--rank", type=int, metavar="R", help="columns for each kernel of --approximation")
     fit.add_argument("--tol", type=float, default=1e-3, metavar="T", help="relative gap asked for (default: 1e-3)")
     fit.add_argument("--scale", choices=["standard", "minmax", "none"], default="standard", help="scaling of columns")
     fit.add_argument("--encode", choices=["refuse", "onehot"], default="refuse", help="what to do with text columns")
     fit.add_argument("--psd", choices=["check", "clip", "trust"], default="check", help="what to do if indefinite")
     fit.add_argument("--test-size", type=_fraction, metavar="F", help="share of rows held out to test on")
-    fit.add_argument("--seed", type=int, default=0, metavar="N", help="seed of that choice (default: 0)")
+    fit.add_argument("--seed", type=int, default=0, metavar="N", help="seed of every random choice (default: 0)")
     fit.add_argument("--progress", action="store_true", help="show a progress bar")
     fit.add_argument("--out", type=_output, metavar="MODEL", help="file to save the model in")

@@ -36,8 +36,10 @@ def make_pipeline(data: Data, options: argparse.Namespace) -> Any:
         parse_kernels(options.kernels),
         penalty=_penalty(options),
         C=options.C,
+        approximation=_approximation(options),
         tol=options.tol,
         psd=options.psd,
+        random_state=options.seed,
         progress=options.progress,
     )
     return make_pipeline(prepare, classifier)
@@ -63,6 +65,18 @@ def _penalty(options: argparse.Namespace) -> Any:
     if options.p is not None:
         raise CommandError(f"--p goes with --penalty lp, not with --penalty {options.penalty}.")
     return options.penalty
+
+
+def _approximation(options: argparse.Namespace) -> Any:
+    """Read --approximation and --rank."""
+    if options.approximation is None:
+        if options.rank is not None:
+            raise CommandError("--rank goes with --approximation: name one, such as --approximation nystroem.")
+        return None
+    from ..grams import make_approximation
+
+    chosen = make_approximation(options.approximation)
+    return chosen if options.rank is None else chosen.set_params(rank=options.rank)
 
 
 def save(pipeline: Any, data: Data, options: argparse.Namespace) -> None:

@@ -17,6 +17,7 @@ PARAMETERS: dict[str, tuple[str, type] | None] = {
     "chi2": ("gamma", float),
     "sigmoid": ("gamma", float),
 }
+APPROXIMATIONS = ("nystroem", "cholesky", "random_features")
 GRAMMAR = """\
 a kernel SPEC is FAMILY[:VALUES][@COLUMNS], for example
   rbf:0.01,0.1,1      three widths on all columns

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,25 +14,30 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from .. import report
+from ..arrays import Array, device_of, is_foreign, kind_of, namespace, spread
 from ..assemble import (
     Assembly,
     Options,
     Targets,
     Task,
     check_number,
+    check_together,
     check_whole,
+    from_factors,
     from_samples,
     from_stack,
+    read_labels,
     read_stack,
+    read_tensor,
     real_array,
 )
-from ..kernels import Kernel, as_kernels, evaluate
+from ..grams import Approximation, make_approximation
+from ..kernels import as_kernels
 from ..losses import Loss, make_loss
 from ..penalties import MixingPenalty, make_penalty
 from ..problem import Certificate, Problem, Solution, Status
 from ..solvers import solve
 
-BLOCK = 32 * 2**20  # bytes of one kernel's entries computed at a time when predicting
 NUMBERS = [np.float64, np.float32]
 
 
@@ -48,7 +53,7 @@ class Posed:
 
     def problem(self, task: Task, C: float) -> Problem:
         """Return one question as a problem."""
-        return self.assembly.problem(task, self.loss, self.penalty, C * self.targets.cost)
+        return self.assembly.problem(task, self.loss, self.penalty, float(C) * self.targets.cost)
 
     def weights(self, solutions: Sequence[Solution]) -> np.ndarray:  # (n_problems, m)
         """Return the weights of all kernels, zero for those left out."""
@@ -56,63 +61,20 @@ class Posed:
         weights[:, self.assembly.kept] = [solution.weights for solution in solutions]
         return weights
 
-    def coefficients(self, solutions: Sequence[Solution]) -> np.ndarray:  # (n_problems, n)
+    def coefficients(self, solutions: Sequence[Solution]) -> Array:  # (n_problems, n)
         """Return the coefficients of all rows, zero for rows that a question is not about."""
-        coef = np.zeros((len(solutions), self.targets.rows.size))
-        for row, task, solution in zip(coef, self.tasks, solutions, strict=True):
-            row[slice(None) if task.rows is None else task.rows] = solution.coef
-        return coef
+        n = self.targets.rows.shape[0]
+        rows = [
+            solution.coef if task.rows is None else spread(solution.coef, task.rows, n)
+            for task, solution in zip(self.tasks, solutions, strict=True)
+        ]
+        return namespace(rows[0]).stack(rows)
 
 
-@dataclass(frozen=True)
-class Expansion:
-    """What prediction needs: kernels with weight, samples with coefficients, and nothing else."""
-
-    kernels: list[Kernel] | None  # (a,) None for precomputed stacks
-    active: np.ndarray  # (a,) positions among all kernels
-    rows: np.ndarray  # (s,) positions among the training rows
-    X: Any  # (s, d) None for precomputed stacks
-    weights: np.ndarray  # (a, n_problems) times the kernels' scales
-    coef: np.ndarray  # (s, n_problems)
-    clipped: dict[int, np.ndarray]  # coefficients of each clipped kernel, by its place in `active`
-    intercept: np.ndarray  # (n_problems,)
-    shape: tuple[int, int]  # training rows and kernels that a precomputed stack must have
-
-    def decide(self, X: Any) -> np.ndarray:  # (n, n_problems)
-        """Return the decision values of new samples, some rows at a time."""
-        out = np.tile(self.intercept, (X.shape[0], 1))
-        step = max(1, BLOCK // (8 * max(self.rows.size, 1)))
-        for start in range(0, X.shape[0] if self.rows.size else 0, step):
-            block = slice(start, start + step)
-            for k, matrix in self._matrices(X[block]):
-                out[block] += (matrix @ self.clipped.get(k, self.coef)) * self.weights[k]
-        if not np.all(np.isfinite(out)):
-            raise ValueError("X leads to NaN or infinite kernel values: check how it was made, or scale it.")
-        return out
-
-    def _matrices(self, X: Any) -> Iterator[tuple[int, np.ndarray]]:
-        if self.kernels is not None:
-            return evaluate(self.kernels, X, self.X)
-        return ((k, X[:, self.rows, column]) for k, column in enumerate(self.active))
-
-
-def expand(posed: Posed, weights: np.ndarray, coef: np.ndarray, intercept: np.ndarray) -> Expansion:
-    """Keep what prediction needs: no zero weights, no zero coefficients, no Gram matrix."""
-    made = posed.assembly
-    active = np.flatnonzero(weights.any(axis=0))
-    bases = {place: made.bases[k] for place, k in enumerate(active.tolist()) if k in made.bases}
-    support = np.arange(coef.shape[1]) if bases else np.flatnonzero(coef.any(axis=0))
-    return Expansion(
-        kernels=None if made.kernels is None else [made.kernels[k] for k in active],
-        active=active,
-        rows=posed.targets.rows[support],
-        X=None if made.X is None else made.X[support],
-        weights=(weights * made.scales)[:, active].T,
-        coef=coef[:, support].T,
-        clipped={place: basis @ (basis.T @ coef.T) for place, basis in bases.items()},
-        intercept=intercept,
-        shape=(posed.targets.n_rows, len(made.names)),
-    )
+def support(coef: Array) -> Array:  # (n_problems, n) -> (s,)
+    """Return the positions of the samples with a coefficient other than zero."""
+    xp = namespace(coef)
+    return xp.nonzero(xp.any(coef != 0, axis=0))[0]
 
 
 class MKLEstimator(BaseEstimator):
@@ -123,6 +85,7 @@ class MKLEstimator(BaseEstimator):
     loss: Any
     C: Any
     solver: Any
+    approximation: Any
     normalize: Any
     tol: Any
     max_iter: Any
@@ -138,10 +101,13 @@ class MKLEstimator(BaseEstimator):
     def _precomputed(self) -> bool:
         return isinstance(self.kernels, str) and self.kernels == "precomputed"
 
-    def _read(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+    def _read(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Check samples and labels for a fit."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        if is_foreign(X) and not self._precomputed:
+            return self._read_tensors(X, y)
+        check_together("y", y, X)
         if self._precomputed:
             X, y = read_stack(X, self.memory), column_or_1d(y, warn=True)
             check_consistent_length(X, y)
@@ -150,34 +116,68 @@ class MKLEstimator(BaseEstimator):
         _check_columns(X)
         return validate_data(self, X, y, accept_sparse="csr", dtype=NUMBERS)
 
+    def _read_tensors(self, X: Array, y: Any) -> tuple[Array, Any]:
+        """Check samples of another library; kernels as matrices are NumPy's, so only features can be theirs."""
+        if self.approximation is None:
+            raise TypeError(
+                f"X is a {kind_of(X)}, which would have to be copied to NumPy: use approximation='nystroem', which "
+                "works where X is, or convert X yourself."
+            )
+        X = read_tensor(X)
+        validate_data(self, X, skip_check_array=True)
+        return X, read_labels(y, X)
+
     def _read_new(self, X: Any) -> Any:
         """Check samples to predict."""
         if self._precomputed:
-            return _read_new_stack(X, self._expansion.shape)
+            return _read_new_stack(X, self._predictor.shape)
+        ours = self._predictor.like
+        _check_same_home(X, ours)
+        if is_foreign(X):
+            X = read_tensor(X)
+            validate_data(self, X, skip_check_array=True, reset=False)
+            return namespace(X).astype(X, ours.dtype, copy=False)
         _check_columns(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=NUMBERS, reset=False)
-        return X.astype(self._expansion.X.dtype, copy=False)
+        return X.astype(ours.dtype, copy=False)
 
     def _check_parameters(self) -> tuple[Options, Loss, MixingPenalty]:
         """Refuse parameters that make no sense, before any work is done."""
         check_number("C", self.C)
         check_number("tol", self.tol)
         check_whole("max_iter", self.max_iter)
-        options = Options(self.normalize, self.psd, self.memory, self.random_state)
+        options = Options(self.normalize, self.psd, self.memory, self.random_state, self._approximation())
         return options, make_loss(self.loss), make_penalty(self.penalty)
+
+    def _approximation(self) -> Approximation | None:
+        """Return what ``approximation`` names."""
+        if self.approximation is None:
+            return None
+        if self._precomputed:
+            raise ValueError(
+                "approximation needs samples, and kernels='precomputed' has none: give kernels and X of shape (n, d), "
+                "or leave approximation=None."
+            )
+        return make_approximation(self.approximation)
 
     def _assemble(self, X: Any, frame: Any, options: Options, targets: Targets) -> Assembly:
         """Compute or take the kernels on the rows that count."""
         if self._precomputed:
             return from_stack(X, options, targets)
-        X = X if targets.rows.size == X.shape[0] else X[targets.rows]
-        names = getattr(self, "feature_names_in_", None)
-        frame = frame if hasattr(frame, "iloc") else None
-        return from_samples(X, self.kernels, options, weight=targets.weight, names=names, frame=frame)
+        if not targets.all_rows:
+            X = namespace(X).take(X, targets.rows, axis=0) if is_foreign(X) else X[targets.rows]
+        given = {
+            "weight": targets.weight,
+            "names": getattr(self, "feature_names_in_", None),
+            "frame": frame if hasattr(frame, "iloc") else None,
+        }
+        if options.approximation is None:
+            return from_samples(X, self.kernels, options, **given)
+        return from_factors(X, self.kernels, options, progress=bool(self.progress), **given)
 
     # -- solving ------------------------------------------------------------------------------------------
 
-    def _solve(self, posed: Posed, problem: Problem, start: np.ndarray | None = None) -> Solution:
+    def _solve(self, posed: Posed, problem: Problem, start: Array | None = None) -> Solution:
         solution = solve(
             problem,
             self.solver,
@@ -216,20 +216,21 @@ class MKLEstimator(BaseEstimator):
         """Set the fitted attributes; those with an entry per problem are single for a single problem."""
         weights, coef = posed.weights(solutions), posed.coefficients(solutions)
         intercept = np.array([solution.intercept for solution in solutions])
-        self._expansion = expand(posed, weights, coef, intercept)
+        xp, vectors, rows = namespace(coef), support(coef), posed.targets.rows
+        self._predictor = posed.assembly.predictor(posed.targets, weights, coef, intercept)
         self._certificates = [solution.certificate for solution in solutions]
-        support = np.flatnonzero(coef.any(axis=0))
-        self._n_samples = posed.targets.rows.size
-        self.support_ = posed.targets.rows[support]
+        self._n_samples = rows.shape[0]
+        self.support_ = xp.take(rows, vectors)
         self.problem_names_ = [task.name for task in posed.tasks]
         self.kernel_names_ = posed.assembly.names
         self.kernel_scales_ = posed.assembly.scales
+        self.approximation_error_ = posed.assembly.lost
         self.storage_ = posed.assembly.storage
         self.solver_ = solutions[0].solver
         self.dual_gap_ = max(solution.gap for solution in solutions)
         self.intercept_ = intercept
         self.weights_ = _single(weights)
-        self.dual_coef_ = _single(coef[:, support])
+        self.dual_coef_ = _single(xp.take(coef, vectors, axis=1))
         self.objective_ = _single(np.array([solution.certificate.upper for solution in solutions]))
         self.n_iter_ = _single(np.array([solution.n_iter for solution in solutions]))
         self.history_ = _single([solution.history for solution in solutions])
@@ -243,7 +244,8 @@ class MKLEstimator(BaseEstimator):
         Returns
         -------
         Certificate or list of Certificate
-            With ``lower``, ``upper`` and ``gap``; printed, it reads as a sentence.
+            With ``lower``, ``upper`` and ``gap``; printed, it reads as a sentence. With an approximation, it is
+            about the problem with the approximated kernels.
         """
         check_is_fitted(self)
         return _single(self._certificates)
@@ -265,13 +267,14 @@ class MKLEstimator(BaseEstimator):
             gap=self.dual_gap_,
             tol=self.tol,
             n_samples=self._n_samples,
-            n_support=len(self.support_),
+            n_support=self.support_.shape[0],
             n_iter=int(np.sum(self.n_iter_)),
             seconds=self.fit_time_,
             solver=self.solver_,
             storage=self.storage_,
             status=" ".join(sentences),
             problems=self.problem_names_,
+            lost=self.approximation_error_,
         )
 
     def __sklearn_tags__(self) -> Any:
@@ -284,9 +287,19 @@ class MKLEstimator(BaseEstimator):
 
 def _single(values: Any) -> Any:
     """Return the one entry there is, or all of them."""
-    if len(values) > 1:
+    if isinstance(values, list):
+        return values[0] if len(values) == 1 else values
+    if values.shape[0] > 1:
         return values
-    return values[0].item() if isinstance(values, np.ndarray) and values.ndim == 1 else values[0]
+    return values[0].item() if values.ndim == 1 else values[0, ...]
+
+
+def _check_same_home(X: Any, ours: Array) -> None:
+    """Refuse to predict arrays of another library than the model was fitted on, or on another device."""
+    if is_foreign(X) != is_foreign(ours) or (is_foreign(X) and namespace(X) is not namespace(ours)):
+        raise TypeError(f"X is a {kind_of(X)}, but the model was fitted on a {kind_of(ours)}: convert X to that.")
+    if is_foreign(X) and device_of(X) != device_of(ours):
+        raise ValueError(f"X is on {device_of(X)}, but the model was fitted on {device_of(ours)}: move X there.")
 
 
 def _accept_sparse(kernels: Any) -> bool:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import _ovr_decision_function
+from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
-from ..assemble import read_targets, split_tasks
+from ..arrays import Array, is_foreign, like, namespace, to_host
+from ..assemble import check_together, read_labels, read_targets, read_weight, split_tasks
 from .base import MKLEstimator, Posed
 
 
@@ -30,11 +32,16 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         How kernels are mixed: "l1" keeps few, "lp" (p=2) uses all, "elasticnet", "moreau-yosida", "uniform"
         is their plain average. Instances from `kernelweave.penalties` carry parameters, as ``Lp(1.5)``.
     loss : str or Loss, default="hinge"
-        What an error costs: "hinge" or "squared_hinge".
+        What an error costs: "hinge", "squared_hinge" or "squared" (least squares on labels -1 and +1).
     C : float, default=1.0
         Cost of an error.
     solver : str or Solver, default="auto"
-        The algorithm; "auto" chooses by the penalty.
+        The algorithm; "auto" chooses by the problem.
+    approximation : str or Approximation, optional
+        Replace every kernel by features of low rank, so that time and memory grow linearly with the samples:
+        "nystroem", "cholesky", "random_features", or `kernelweave.Nystroem`, `kernelweave.PivotedCholesky`,
+        `kernelweave.RandomFeatures` with their rank. The certificate is then about the approximated kernels;
+        `approximation_error_` says how much of each kernel was lost. Not for kernels="precomputed".
     normalize : {"trace", "diagonal", "center", None}, default="trace"
         Size of the kernels on the training samples, on which the weights depend. "trace": mean diagonal 1.
         "diagonal": every k(x, x) is 1. "center": variance 1 in feature space, that is mean diagonal minus
@@ -51,11 +58,14 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         Factor of C for each class.
     psd : {"check", "clip", "trust"}, default="check"
         What to do about kernels not known to be positive semidefinite: "check" refuses those that are seen to
-        be indefinite, "clip" drops the negative part of their spectrum, "trust" does not look.
+        be indefinite, "clip" drops the negative part of their spectrum, "trust" does not look. With an
+        approximation there is no matrix to look at, so "check" refuses all kernels not known to be so.
     memory : "auto" or float, default="auto"
-        Bytes that the kernels on the training samples may take; "auto" is most of what is available.
+        Bytes that the kernels on the training samples, or their features, may take; "auto" is most of what is
+        available where the samples are.
     random_state : int or RandomState, optional
-        Chooses the samples that the check of definiteness looks at when it cannot look at all.
+        Chooses the samples that the check of definiteness looks at when it cannot look at all, and what is
+        random in an approximation.
     n_jobs : int, optional
         Threads for the binary problems of several classes.
     progress : bool, default=False
@@ -69,10 +79,13 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         Name of each kernel.
     kernel_scales_ : ndarray of shape (m,)
         Factor by which normalisation multiplies each kernel; 0 for kernels left out because they are zero.
-    dual_coef_ : ndarray of shape (n_support,) or (n_problems, n_support)
-        Signed coefficients of the support vectors.
-    support_ : ndarray of shape (n_support,)
-        Positions of the support vectors among the rows given to fit.
+    approximation_error_ : ndarray of shape (m,) or None
+        Share of each kernel's trace on the training samples that the approximation lost; for random features,
+        which lose no trace, the relative error of the kernel in the Frobenius norm. None without approximation.
+    dual_coef_ : array of shape (n_support,) or (n_problems, n_support)
+        Signed coefficients of the support vectors; of the library and on the device of X.
+    support_ : array of shape (n_support,)
+        Positions of the support vectors among the rows given to fit; where `dual_coef_` is.
     intercept_ : ndarray of shape (n_problems,)
         Constant of the decision function.
     classes_ : ndarray of shape (n_classes,)
@@ -121,6 +134,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         loss: Any = "hinge",
         C: float = 1.0,
         solver: Any = "auto",
+        approximation: Any = None,
         normalize: str | None = "trace",
         tol: float = 1e-3,
         max_iter: int = 100_000,
@@ -137,6 +151,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         self.loss = loss
         self.C = C
         self.solver = solver
+        self.approximation = approximation
         self.normalize = normalize
         self.tol = tol
         self.max_iter = max_iter
@@ -154,9 +169,11 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         Parameters
         ----------
         X : array, DataFrame or sparse matrix of shape (n, d); or a stack of shape (n, n, m)
-            The training samples; float32 samples have their kernels stored in float32.
+            The training samples; float32 samples have their kernels stored in float32. With an approximation
+            also a torch tensor or an array of any library with the array API: all work with an entry per
+            sample is then done by that library, on the array's device.
         y : array of shape (n,)
-            Labels.
+            Labels; for tensors X, a tensor on the same device or anything that NumPy reads.
         sample_weight : array of shape (n,), optional
             Factor of C for each sample.
 
@@ -180,41 +197,86 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         options, loss, penalty = self._check_parameters()
         frame = X
         X, y = self._read(X, y)
-        targets = read_targets(y, sample_weight, self.class_weight)
+        check_together("sample_weight", sample_weight, X)
+        targets = read_targets(y, sample_weight, self.class_weight, beside=X if is_foreign(X) else None)
         tasks = split_tasks(targets, self.multiclass)
         assembly = self._assemble(X, frame, options, targets)
         return Posed(assembly, targets, tasks, loss, assembly.cut(penalty))
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: Any) -> Array:
         """Return how clearly each sample belongs to each class.
 
         Parameters
         ----------
         X : array, DataFrame or sparse matrix of shape (n_new, d); or a stack of shape (n_new, n, m)
-            New samples.
+            New samples, of the library and on the device of those given to fit.
 
         Returns
         -------
-        ndarray of shape (n_new,) or (n_new, n_classes)
-            For two classes, positive values mean the second one.
+        array of shape (n_new,) or (n_new, n_classes)
+            For two classes, positive values mean the second one. A tensor if X is one.
         """
         check_is_fitted(self)
-        scores = self._expansion.decide(self._read_new(X))
+        scores = self._predictor.decide(self._read_new(X))
         if self.classes_.size == 2:
             return scores[:, 0]
-        return _ovr_decision_function(scores > 0, scores, self.classes_.size) if self._pairwise_votes else scores
+        return _votes(scores, self.classes_.size) if self._pairwise_votes else scores
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> Array:
         """Return the label of each sample.
 
         Parameters
         ----------
         X : array, DataFrame or sparse matrix of shape (n_new, d); or a stack of shape (n_new, n, m)
-            New samples.
+            New samples, of the library and on the device of those given to fit.
 
         Returns
         -------
-        ndarray of shape (n_new,)
+        array of shape (n_new,)
+            A tensor if X is one and the labels are numbers.
         """
         scores = self.decision_function(X)
-        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+        xp = namespace(scores)
+        codes = xp.astype(scores > 0, xp.int64) if scores.ndim == 1 else xp.argmax(scores, axis=1)
+        if is_foreign(scores) and self.classes_.dtype.kind in "biuf":
+            return xp.take(like(scores, self.classes_, self.classes_.dtype.name), codes)
+        return self.classes_[to_host(codes)]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of samples whose label is predicted.
+
+        Parameters
+        ----------
+        X : array, DataFrame or sparse matrix of shape (n, d); or a stack of shape (n, n_train, m)
+            Samples.
+        y : array of shape (n,)
+            Their labels.
+        sample_weight : array of shape (n,), optional
+            How much each sample counts.
+
+        Returns
+        -------
+        float
+        """
+        predicted = self.predict(X)
+        if not is_foreign(predicted):
+            sample_weight = to_host(sample_weight) if is_foreign(sample_weight) else sample_weight
+            return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+        y = read_labels(y, predicted)
+        check_together("sample_weight", sample_weight, predicted)
+        hits = like(predicted, predicted) == like(predicted, y)
+        weight = read_weight(sample_weight, predicted)
+        xp = namespace(hits)
+        return float(xp.sum(xp.where(hits, weight, 0.0 * weight)) / xp.sum(weight))
+
+
+def _votes(
+    scores: Array,  # (n, n_problems) of one class against another
+    n_classes: int,
+) -> Array:  # (n, n_classes)
+    """Return the votes for each class, and within a tie, by less than a vote, how clear they were."""
+    xp, pairs = namespace(scores), list(combinations(range(n_classes), 2))
+    against, favour = (like(scores, np.eye(n_classes)[[pair[side] for pair in pairs]]) for side in (0, 1))
+    won = xp.astype(scores > 0, scores.dtype)
+    clear = scores @ (favour - against)
+    return won @ favour + (1.0 - won) @ against + clear / (3.0 * (xp.abs(clear) + 1.0))

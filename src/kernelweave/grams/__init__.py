@@ -1,7 +1,17 @@
 """Stacks of Gram matrices and their representations."""
 
+from .approximations import Approximation, Nystroem, PivotedCholesky, RandomFeatures, make_approximation
 from .base import GramStack
 from .dense import DenseGram
 from .lowrank import LowRankGram
 
-__all__ = ["DenseGram", "GramStack", "LowRankGram"]
+__all__ = [
+    "Approximation",
+    "DenseGram",
+    "GramStack",
+    "LowRankGram",
+    "Nystroem",
+    "PivotedCholesky",
+    "RandomFeatures",
+    "make_approximation",
+]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, device_of, dtype_name, is_numpy, like, namespace, symmetric_product, to_host
+from ..arrays import Array, device_of, dtype_name, is_numpy, like, namespace, on_cuda, symmetric_product, to_host
 from .base import GramStack
 
 CHUNK = 2**22  # entries of the features worked on at a time on the computer's own processor
@@ -48,6 +48,11 @@ class LowRankGram(GramStack):
     def shape(self) -> tuple[int, int]:
         return self.features.shape[0], self.ranks.size
 
+    @property
+    def on_host(self) -> bool:
+        """Whether the features lie in the computer's own memory."""
+        return is_numpy(self.features) or "cpu" in str(device_of(self.features)).lower()
+
     def asarray(self, values: Any) -> Array:
         if is_numpy(self.features):
             return np.ascontiguousarray(values, dtype=float)
@@ -69,6 +74,12 @@ class LowRankGram(GramStack):
         V, xp = self.features, namespace(self.features)
         if V.dtype == beta.dtype:
             return xp.matrix_transpose(V) @ beta
+        if is_numpy(V):
+            return _compiled().fold(V, beta)
+        if beta.ndim == 1 and on_cuda(V):
+            device = _device()
+            parts = xp.empty((device.CHUNKS, V.shape[1]), dtype=beta.dtype, device=device_of(V))
+            return xp.sum(device.fold(V, beta, parts), axis=0)
         total = xp.zeros((V.shape[1], *beta.shape[1:]), dtype=beta.dtype, device=device_of(V))
         for rows in self.chunks():
             total = total + xp.matrix_transpose(xp.astype(V[rows, :], beta.dtype)) @ beta[rows, ...]
@@ -82,20 +93,26 @@ class LowRankGram(GramStack):
         V, xp = self.features, namespace(self.features)
         if V.dtype == z.dtype:
             return V @ z
+        if is_numpy(V):
+            return _compiled().lift(V, z)
+        if z.ndim == 1 and on_cuda(V):
+            return _device().lift(V, z, xp.empty(V.shape[0], dtype=z.dtype, device=device_of(V)))
         return xp.concat([xp.astype(V[rows, :], z.dtype) @ z for rows in self.chunks()])
 
     def weighted(
         self,
         theta: Array,  # (n,) not negative
         rows: Array | None = None,  # positions of the samples that count, all of them if None
+        rough: bool = False,
     ) -> Array:  # (D, D)
-        """Return ``V' diag(theta) V``, a sum over chunks of rows."""
-        xp, root = namespace(theta), namespace(theta).sqrt(theta)
+        """Return ``V' diag(theta) V``, a sum over chunks of rows; ``rough`` multiplies in the features' precision."""
+        xp = namespace(theta)
+        root = xp.sqrt(theta)
+        kind = self.features.dtype if rough else xp.float64
         total = xp.zeros((self.features.shape[1],) * 2, dtype=xp.float64, device=device_of(theta))
         for piece in self.chunks(rows):
-            block = xp.astype(self._rows(piece), xp.float64)
-            block = block * self._part(root, piece)[:, None]
-            total = total + symmetric_product(block)
+            block = _part(self.features, piece) * xp.astype(_part(root, piece), kind)[:, None]  # promotes
+            total = total + xp.astype(symmetric_product(block), xp.float64)
         return total
 
     def energies(
@@ -103,7 +120,15 @@ class LowRankGram(GramStack):
         u: Array,  # (D,)
     ) -> np.ndarray:  # (m,)
         """Return ``||u_k||^2`` of each kernel's part of ``u``, on the host."""
-        return np.add.reduceat(to_host(u) ** 2, self.starts)
+        return self.inner(u, u)
+
+    def inner(
+        self,
+        u: Array,  # (D,)
+        v: Array,  # (D,)
+    ) -> np.ndarray:  # (m,)
+        """Return ``u_k'v_k`` of each kernel's parts, on the host."""
+        return np.add.reduceat(to_host(u * v), self.starts)
 
     def per_column(
         self,
@@ -131,18 +156,29 @@ class LowRankGram(GramStack):
     def chunks(self, rows: Array | None = None) -> Iterator[Any]:
         """Yield slices of the samples, or pieces of the positions ``rows``."""
         V = self.features
-        size = CHUNK if is_numpy(V) or "cpu" in str(device_of(V)).lower() else DEVICE_CHUNK
+        size = CHUNK if self.on_host else DEVICE_CHUNK
         step = max(1, size // V.shape[1])
         count = V.shape[0] if rows is None else rows.shape[0]
         for start in range(0, count, step):
             part = slice(start, min(start + step, count))
             yield part if rows is None else rows[part]
 
-    def _rows(self, piece: Any) -> Array:
-        return self.features[piece, :] if isinstance(piece, slice) else self._part(self.features, piece)
-
-    def _part(self, values: Array, piece: Any) -> Array:
-        return values[piece, ...] if isinstance(piece, slice) else namespace(values).take(values, piece, axis=0)
-
     def _index(self, index: np.ndarray) -> Array:
         return like(self.features, index, "int64")
+
+
+def _part(values: Array, piece: Any) -> Array:
+    return values[piece, ...] if isinstance(piece, slice) else namespace(values).take(values, piece, axis=0)
+
+
+def _device() -> Any:
+    from ..compiled import device
+
+    return device
+
+
+def _compiled() -> Any:
+    """Return the products for NumPy's features of single precision."""
+    from ..compiled import features
+
+    return features

@@ -12,7 +12,10 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.sparse import issparse
 
+from ..arrays import Array, cast, device_of, dtype_name, is_foreign, kind_of, like, namespace
 from .columns import column_groups, known_names, plain, where
+
+SQUARE = 32  # side of the small matrices whose diagonals give k(x, x) where a kernel has no faster way
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -70,10 +73,20 @@ class Kernel(ABC):
         """Whether X may be a sparse matrix."""
         return True
 
-    def self_similarity(self, X: Any) -> np.ndarray:  # (n, d), columns already chosen -> (n,)
+    @property
+    def accepts_foreign(self) -> bool:
+        """Whether X may be an array of another library than NumPy; its `prepare` and `finish` must then follow X."""
+        return False
+
+    def self_similarity(self, X: Any) -> Array:  # (n, d), columns already chosen -> (n,)
         """k(x, x) for every row; correct for any kernel, overridden where there is a faster way."""
-        rows = [self.finish(self.prepare(X[i : i + 1])).ravel() for i in range(X.shape[0])]
-        return np.concatenate(rows) if rows else np.empty(0)
+        n = X.shape[0]
+        pieces = (rows_of(X, slice(i, min(i + SQUARE, n))) for i in range(0, n, SQUARE))
+        blocks = [self.finish(self.prepare(piece)) for piece in pieces]
+        if is_foreign(X):
+            xp = namespace(X)
+            return xp.concat([xp.linalg.diagonal(block) for block in blocks])
+        return np.concatenate([np.diagonal(block) for block in blocks]) if blocks else np.empty(0)
 
     @property
     def _needs_data(self) -> bool:
@@ -85,15 +98,15 @@ class Kernel(ABC):
 
     # -- what a user calls ------------------------------------------------------------------------------
 
-    def __call__(self, X: Any, Z: Any = None) -> np.ndarray:
-        """The (n, p) matrix between the rows of X and those of Z (or of X), in the precision of X."""
+    def __call__(self, X: Any, Z: Any = None) -> Array:
+        """The (n, p) matrix between the rows of X and those of Z (or of X), in the library and precision of X."""
         return next(evaluate([self], X, Z))[1]
 
-    def diagonal(self, X: Any) -> np.ndarray:
+    def diagonal(self, X: Any) -> Array:
         """The diagonal of ``self(X)``, without the matrix."""
         X = _as_matrix(X)
         kernel = self._settled(X, None)
-        return kernel.self_similarity(_block(kernel, X)).astype(X.dtype, copy=False)
+        return cast(kernel.self_similarity(_block(kernel, X)), X.dtype)
 
     def resolve(
         self,
@@ -107,7 +120,7 @@ class Kernel(ABC):
         Parameters
         ----------
         X : array or sparse matrix of shape (n, d)
-            The training data.
+            The training data, of NumPy, SciPy, torch or any library with the array API.
         names : list of str, optional
             The column names of X.
         frame : DataFrame, optional
@@ -194,7 +207,7 @@ class Kernel(ABC):
         return _one(self.resolve(X), f"{self!r} stands for several kernels: call resolve(X) to have them.")
 
 
-def evaluate(kernels: Sequence[Kernel], X: Any, Z: Any = None) -> Iterator[tuple[int, np.ndarray]]:
+def evaluate(kernels: Sequence[Kernel], X: Any, Z: Any = None) -> Iterator[tuple[int, Array]]:
     """Compute every kernel of a list, sharing the work that they have in common.
 
     Kernels with the same `statistic` on the same columns come one after the other, so the order may differ
@@ -205,9 +218,9 @@ def evaluate(kernels: Sequence[Kernel], X: Any, Z: Any = None) -> Iterator[tuple
     kernels : list of Kernel
         Usually resolved on the training data.
     X : array or sparse matrix of shape (n, d)
-        The rows.
+        The rows. An array of another library than NumPy stays where it is, and so do the matrices.
     Z : array or sparse matrix of shape (p, d), optional
-        The columns; X itself if None.
+        The columns, of the same library; X itself if None.
 
     Yields
     ------
@@ -226,7 +239,7 @@ def evaluate(kernels: Sequence[Kernel], X: Any, Z: Any = None) -> Iterator[tuple
     """
     Z = None if Z is X else Z
     X = _as_matrix(X)
-    Z = None if Z is None else _as_matrix(Z).astype(X.dtype, copy=False)
+    Z = None if Z is None else _beside(X, Z)
     kernels = [kernel._settled(X, Z) for kernel in kernels]
     groups: dict[Hashable, list[int]] = {}
     for i, kernel in enumerate(kernels):
@@ -237,7 +250,7 @@ def evaluate(kernels: Sequence[Kernel], X: Any, Z: Any = None) -> Iterator[tuple
 
 def _evaluate_group(
     members: list[int], kernels: Sequence[Kernel], X: Any, Z: Any
-) -> Iterator[tuple[int, np.ndarray]]:
+) -> Iterator[tuple[int, Array]]:
     first = kernels[members[0]]
     shared = first.prepare(_block(first, X), None if Z is None else _block(first, Z))
     for i in members[:-1]:
@@ -245,8 +258,10 @@ def _evaluate_group(
     yield members[-1], kernels[members[-1]].finish(shared)
 
 
-def _own(matrix: np.ndarray, shared: Any) -> np.ndarray:
-    return matrix.copy() if matrix is shared else matrix
+def _own(matrix: Array, shared: Any) -> Array:
+    if matrix is not shared:
+        return matrix
+    return namespace(matrix).asarray(matrix, copy=True) if is_foreign(matrix) else matrix.copy()
 
 
 # -- combinations ---------------------------------------------------------------------------------------
@@ -282,6 +297,10 @@ class _Combination(Kernel):
     @property
     def accepts_sparse(self) -> bool:
         return all(kernel.accepts_sparse for kernel in self.kernels)
+
+    @property
+    def accepts_foreign(self) -> bool:
+        return all(kernel.accepts_foreign for kernel in self.kernels)
 
     @property
     def _needs_data(self) -> bool:
@@ -372,6 +391,10 @@ class _Wrapper(Kernel):
         return self.kernel.accepts_sparse
 
     @property
+    def accepts_foreign(self) -> bool:
+        return self.kernel.accepts_foreign
+
+    @property
     def _needs_data(self) -> bool:
         return self.kernel._needs_data
 
@@ -457,27 +480,27 @@ class Normalised(_Wrapper):
     def prepare(self, X: Any, Z: Any = None) -> tuple[Any, Any, Any]:
         return self.kernel.prepare(X, Z), X, Z
 
-    def finish(self, S: tuple[Any, Any, Any]) -> np.ndarray:
+    def finish(self, S: tuple[Any, Any, Any]) -> Array:
         inner, X, Z = S
         rows = self._lengths(X)
         K = self.kernel.finish(inner) / rows[:, None]
         K /= rows if Z is None else self._lengths(Z)
-        if Z is None:
-            np.fill_diagonal(K, 1.0)
-        return K
+        return with_diagonal(K, 1.0) if Z is None else K
 
-    def self_similarity(self, X: Any) -> np.ndarray:
-        return np.ones_like(self._lengths(X))
+    def self_similarity(self, X: Any) -> Array:
+        lengths = self._lengths(X)
+        return namespace(X).ones_like(lengths) if is_foreign(X) else np.ones_like(lengths)
 
-    def _lengths(self, X: Any) -> np.ndarray:
-        squares = self.kernel.self_similarity(X).astype(X.dtype, copy=False)
-        if not np.all(squares > 0):
-            i = int(np.argmin(squares))
+    def _lengths(self, X: Any) -> Array:
+        squares = cast(self.kernel.self_similarity(X), X.dtype)
+        xp = namespace(X) if is_foreign(X) else np
+        if not xp.all(squares > 0):
+            i = int(xp.argmin(squares))
             raise ValueError(
-                f"{self.name} does not exist for sample {i}, which has k(x, x) = {squares[i]:.3g}: "
+                f"{self.name} does not exist for sample {i}, which has k(x, x) = {float(squares[i]):.3g}: "
                 "drop such samples, or add Constant() to the kernel before normalising it."
             )
-        return np.sqrt(squares)
+        return xp.sqrt(squares)
 
     def _head(self, asked: Kernel) -> str:
         return f"normalised {_bracketed(self.kernel, _Combination)}"
@@ -500,10 +523,21 @@ def check_positive(kernel: Kernel, parameter: str, *words: str | None) -> None:
 
 def _as_matrix(X: Any) -> Any:
     """X as a CSR matrix or a 2-D array, in float32 or float64."""
-    X = X.tocsr() if issparse(X) else np.asarray(X)
+    foreign = is_foreign(X)
+    X = X if foreign else X.tocsr() if issparse(X) else np.asarray(X)
     if X.ndim != 2:
         raise ValueError(f"X must have two dimensions, samples and columns; got {X.ndim}.")
+    if foreign:
+        return X if dtype_name(X) in ("float32", "float64") else cast(X, namespace(X).float64)
     return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+
+
+def _beside(X: Any, Z: Any) -> Any:
+    """Z as a matrix in the precision of X, which must be of the same library."""
+    Z = _as_matrix(Z)
+    if is_foreign(X) is not is_foreign(Z) or (is_foreign(X) and namespace(X) is not namespace(Z)):
+        raise TypeError(f"X is a {kind_of(X)} and Z a {kind_of(Z)}: give both as arrays of one library.")
+    return cast(Z, X.dtype)
 
 
 def _check_sparse(kernel: Kernel, X: Any) -> None:
@@ -511,9 +545,41 @@ def _check_sparse(kernel: Kernel, X: Any) -> None:
         raise TypeError(f"{kernel.name} does not take sparse data: use X.toarray(), or another kernel.")
 
 
+def _check_foreign(kernel: Kernel, X: Any) -> None:
+    if is_foreign(X) and not kernel.accepts_foreign:
+        raise TypeError(f"{kernel.name} takes NumPy arrays only, X is a {kind_of(X)}: use NumPy, or another kernel.")
+
+
 def _block(kernel: Kernel, X: Any) -> Any:
     _check_sparse(kernel, X)
-    return X if kernel.on is None else X[:, list(kernel.on)]
+    _check_foreign(kernel, X)
+    return columns_of(X, kernel.on)
+
+
+def columns_of(X: Any, columns: tuple[int, ...] | None) -> Any:
+    """Some columns of a matrix, without a copy where they are all or, in another library, side by side."""
+    if columns is None:
+        return X
+    if not is_foreign(X):
+        return X[:, list(columns)]
+    first, last = columns[0], columns[-1] + 1
+    if columns == tuple(range(first, last)):
+        return X[:, first:last]
+    return namespace(X).take(X, like(X, list(columns), "int64"), axis=1)
+
+
+def rows_of(X: Any, rows: slice) -> Any:
+    """Some rows of a matrix."""
+    return X[rows, :] if is_foreign(X) else X[rows]
+
+
+def with_diagonal(K: Array, value: float) -> Array:
+    """A square matrix with every entry of its diagonal set; the matrix given may be changed."""
+    if not is_foreign(K):
+        np.fill_diagonal(K, value)
+        return K
+    xp, n = namespace(K), K.shape[0]
+    return xp.where(xp.eye(n, dtype=xp.bool, device=device_of(K)), xp.full_like(K, value), K)
 
 
 def _token(value: Any) -> Hashable:

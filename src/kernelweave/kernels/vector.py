@@ -16,7 +16,16 @@ from sklearn.metrics.pairwise import (
 )
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
-from .base import Kernel, _block, check_positive
+from ..arrays import Array, cast, device_of, is_foreign, is_numpy, kind_of, like, namespace, positive
+from .base import Kernel, _block, check_positive, with_diagonal
+
+
+class _Anywhere(Kernel):
+    """A kernel that follows the library of X."""
+
+    @property
+    def accepts_foreign(self) -> bool:
+        return True
 
 
 class _Gamma(Kernel):
@@ -47,6 +56,8 @@ class _Gamma(Kernel):
 
 def _variance(X: Any, sample_weight: Any) -> float:
     """The variance of all entries of X, rows counted by weight; 0 where rounding is all there is."""
+    if is_foreign(X):
+        return _foreign_variance(X, sample_weight)
     mean = float(np.average(_row_means(X), weights=sample_weight))
     if issparse(X):
         variance = np.average(_row_means(X.multiply(X)), weights=sample_weight) - mean**2
@@ -55,22 +66,43 @@ def _variance(X: Any, sample_weight: Any) -> float:
     return 0.0 if variance <= (10 * np.finfo(X.dtype).eps * mean) ** 2 else float(variance)
 
 
+def _foreign_variance(X: Array, sample_weight: Any) -> float:
+    xp, (n, d) = namespace(X), X.shape
+    weight = xp.ones(n, dtype=xp.float64, device=device_of(X)) if sample_weight is None else like(X, sample_weight)
+    total = xp.sum(weight) * d
+    mean = float(xp.sum(weight * xp.sum(X, axis=1, dtype=xp.float64)) / total)
+    variance = float(xp.sum(weight * xp.sum((X - mean) ** 2, axis=1, dtype=xp.float64)) / total)
+    return 0.0 if variance <= (10 * xp.finfo(X.dtype).eps * mean) ** 2 else variance
+
+
 def _row_means(X: Any) -> np.ndarray:
     return np.asarray(X.mean(axis=1, dtype=np.float64)).ravel()
 
 
-class _Dot(Kernel):
+class _Dot(_Anywhere):
     """A function of the inner products."""
 
     @property
     def statistic(self) -> Hashable:
         return "dot"
 
-    def prepare(self, X: Any, Z: Any = None) -> np.ndarray:
-        return safe_sparse_dot(X, (X if Z is None else Z).T, dense_output=True)
+    def prepare(self, X: Any, Z: Any = None) -> Array:
+        Z = X if Z is None else Z
+        if is_foreign(X):
+            return X @ namespace(X).matrix_transpose(Z)
+        return safe_sparse_dot(X, Z.T, dense_output=True)
 
-    def self_similarity(self, X: Any) -> np.ndarray:
-        return self.finish(row_norms(X, squared=True))
+    def self_similarity(self, X: Any) -> Array:
+        return self.finish(_squares(X))
+
+
+def _squares(X: Any) -> Array:  # (n, d) -> (n,)
+    return namespace(X).sum(X * X, axis=1) if is_foreign(X) else row_norms(X, squared=True)
+
+
+def _apply(function: str, K: Array) -> Array:
+    """A function of every entry; K is used up."""
+    return getattr(np, function)(K, out=K) if is_numpy(K) else getattr(namespace(K), function)(K)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -132,8 +164,10 @@ class Polynomial(_Gamma, _Dot):
     def finish(self, S: np.ndarray) -> np.ndarray:
         base = self.gamma * S
         base += self.coef0
-        K = base.copy()
-        for _ in range(self.degree - 1):  # several times faster than a floating-point power
+        if self.degree == 1:
+            return base
+        K = base * base
+        for _ in range(self.degree - 2):  # several times faster than a floating-point power
             K *= base
         return K
 
@@ -170,7 +204,7 @@ class Sigmoid(_Gamma, _Dot):
     def finish(self, S: np.ndarray) -> np.ndarray:
         K = self.gamma * S
         K += self.coef0
-        return np.tanh(K, out=K)
+        return _apply("tanh", K)
 
     @property
     def psd(self) -> bool | None:
@@ -180,12 +214,18 @@ class Sigmoid(_Gamma, _Dot):
 class _Unit(Kernel):
     """A kernel with k(x, x) = 1."""
 
-    def self_similarity(self, X: Any) -> np.ndarray:
-        return np.ones(X.shape[0], dtype=X.dtype)
+    def self_similarity(self, X: Any) -> Array:
+        return _filled(X, X.shape[:1], 1.0)
+
+
+def _filled(X: Any, shape: tuple[int, ...], value: float) -> Array:
+    if is_foreign(X):
+        return namespace(X).full(shape, value, dtype=X.dtype, device=device_of(X))
+    return np.full(shape, value, dtype=X.dtype)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RBF(_Gamma, _Unit):
+class RBF(_Gamma, _Unit, _Anywhere):
     """The Gaussian exp(-gamma ||x - z||^2).
 
     Parameters
@@ -218,7 +258,9 @@ class RBF(_Gamma, _Unit):
     def statistic(self) -> Hashable:
         return "sqeuclidean"
 
-    def prepare(self, X: Any, Z: Any = None) -> np.ndarray:
+    def prepare(self, X: Any, Z: Any = None) -> Array:
+        if is_foreign(X):
+            return squared_distances(X, Z)
         if X.shape[1] == 1 and not issparse(X) and not issparse(Z):  # exact, and no matrix product
             S = np.subtract.outer(X[:, 0], (X if Z is None else Z)[:, 0])
             return np.square(S, out=S)
@@ -229,11 +271,28 @@ class RBF(_Gamma, _Unit):
 
     def finish(self, S: np.ndarray) -> np.ndarray:
         K = (-self.gamma * self.factor) * S
-        return np.exp(K, out=K)
+        return _apply("exp", K)
 
     def _fixed(self, X: Any, columns: tuple[int, ...] | None, sample_weight: Any) -> Kernel:
         fixed: Any = super()._fixed(X, columns, sample_weight)
         return replace(fixed, gamma=fixed.gamma * self.factor, factor=1.0)
+
+
+def squared_distances(X: Array, Z: Array | None = None) -> Array:  # (n, d), (p, d) -> (n, p)
+    """Return squared Euclidean distances in any library, computed in double precision about the mean of Z."""
+    xp, dtype, Y = namespace(X), X.dtype, X if Z is None else Z
+    if X.shape[1] == 1:  # exact, and no matrix product
+        S = X - xp.matrix_transpose(Y)
+        return S * S
+    Y = cast(Y, xp.float64)
+    center = xp.mean(Y, axis=0)
+    Y = Y - center
+    X = Y if Z is None else cast(X, xp.float64) - center
+    S = X @ xp.matrix_transpose(-2.0 * Y)
+    S += _squares(X)[:, None]
+    S += _squares(Y)[None, :]
+    S = cast(positive(S), dtype)
+    return with_diagonal(S, 0.0) if Z is None else S
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -269,7 +328,7 @@ class Laplacian(_Gamma, _Unit):
 
     def finish(self, S: np.ndarray) -> np.ndarray:
         K = -self.gamma * S
-        return np.exp(K, out=K)
+        return _apply("exp", K)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -311,7 +370,7 @@ class Chi2(_Gamma, _Unit):
 
     def finish(self, S: np.ndarray) -> np.ndarray:
         K = self.gamma * S
-        return np.exp(K, out=K)
+        return _apply("exp", K)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -367,7 +426,7 @@ def _check_histograms(kernel: Kernel, X: Any, Z: Any) -> None:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Cosine(Kernel):
+class Cosine(_Anywhere):
     """The cosine of the angle, x'z / (||x|| ||z||); 0 where a sample is 0.
 
     Parameters
@@ -388,18 +447,27 @@ class Cosine(Kernel):
     def statistic(self) -> Hashable:
         return "cosine"
 
-    def prepare(self, X: Any, Z: Any = None) -> np.ndarray:
+    def prepare(self, X: Any, Z: Any = None) -> Array:
+        if is_foreign(X):
+            rows = _unit_rows(X)
+            return rows @ namespace(X).matrix_transpose(rows if Z is None else _unit_rows(Z))
         return cosine_similarity(X, Z)
 
     def finish(self, S: np.ndarray) -> np.ndarray:
         return S
 
-    def self_similarity(self, X: Any) -> np.ndarray:
-        return (row_norms(X, squared=True) > 0).astype(X.dtype)
+    def self_similarity(self, X: Any) -> Array:
+        return cast(_squares(X) > 0, X.dtype)
+
+
+def _unit_rows(X: Array) -> Array:
+    xp = namespace(X)
+    lengths = xp.sqrt(_squares(X))[:, None]
+    return X / xp.where(lengths > 0, lengths, xp.ones_like(lengths))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Constant(Kernel):
+class Constant(_Anywhere):
     """The same positive value for every pair of samples.
 
     Parameters
@@ -425,24 +493,24 @@ class Constant(Kernel):
         super().__post_init__()
         check_positive(self, "value")
 
-    def prepare(self, X: Any, Z: Any = None) -> np.ndarray:
-        return np.full((X.shape[0], (X if Z is None else Z).shape[0]), self.value, dtype=X.dtype)
+    def prepare(self, X: Any, Z: Any = None) -> Array:
+        return _filled(X, (X.shape[0], (X if Z is None else Z).shape[0]), self.value)
 
     def finish(self, S: np.ndarray) -> np.ndarray:
         return S
 
-    def self_similarity(self, X: Any) -> np.ndarray:
-        return np.full(X.shape[0], self.value, dtype=X.dtype)
+    def self_similarity(self, X: Any) -> Array:
+        return _filled(X, X.shape[:1], self.value)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Callable(Kernel):
+class Callable(_Anywhere):
     """Your own function of two sets of samples.
 
     Parameters
     ----------
     function : callable
-        ``function(X, Z)`` returns the (n, p) matrix between the rows of X and those of Z.
+        ``function(X, Z)`` returns the (n, p) matrix between the rows of X and those of Z, in their library.
     label : str, optional
         What tables call it; the function's own name if None.
     psd : bool, optional
@@ -468,15 +536,18 @@ class Callable(Kernel):
         if not callable(self.function):
             raise TypeError(f"function of Callable must be a function of X and Z; got {self.function!r}.")
 
-    def prepare(self, X: Any, Z: Any = None) -> np.ndarray:
+    def prepare(self, X: Any, Z: Any = None) -> Array:
         Z = X if Z is None else Z
-        K = np.array(self.function(X, Z))
-        if K.shape != (X.shape[0], Z.shape[0]):
+        K = self.function(X, Z)
+        if is_foreign(X) and type(K) is not type(X):
+            raise TypeError(f"{self.name} must return a {kind_of(X)}, as X is; it returned a {kind_of(K)}.")
+        K = namespace(X).asarray(K, copy=True) if is_foreign(X) else np.array(K)
+        if tuple(K.shape) != (X.shape[0], Z.shape[0]):
             raise ValueError(
                 f"{self.name} must return one entry per row of X and row of Z, {(X.shape[0], Z.shape[0])}; "
-                f"it returned the shape {K.shape}."
+                f"it returned the shape {tuple(K.shape)}."
             )
-        return K.astype(X.dtype, copy=False)
+        return cast(K, X.dtype)
 
     def finish(self, S: np.ndarray) -> np.ndarray:
         return S

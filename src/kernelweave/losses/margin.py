@@ -101,3 +101,31 @@ class SquaredHinge(_Margin):
         xp, none = namespace(y), 0.0 * y
         far = none + np.inf
         return BoxQuadratic(y, 1.0 / C, xp.where(y > 0, none, -far), xp.where(y > 0, far, none))
+
+
+class Squared(_Margin):
+    """Least squares, ``(C/2) (y - f)^2``; for labels a classifier without a margin, and every sample counts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave.losses import Squared
+    >>> Squared().value(np.array([0.0, 2.0]), np.ones(2), np.ones(2)).tolist()
+    [0.5, 0.5]
+    """
+
+    def value(self, f: np.ndarray, y: np.ndarray, C: np.ndarray) -> np.ndarray:
+        return 0.5 * C * (y - f) ** 2
+
+    def slope(self, f: np.ndarray, y: np.ndarray, C: np.ndarray) -> np.ndarray:
+        return C * (f - y)
+
+    def quadratic(self, y: np.ndarray, C: np.ndarray) -> BoxQuadratic:
+        far = 0.0 * y + np.inf
+        return BoxQuadratic(y, 1.0 / C, -far, far)
+
+    def project(self, beta: np.ndarray, y: np.ndarray, C: np.ndarray) -> np.ndarray:
+        return beta - namespace(beta).mean(beta)
+
+    def best_bias(self, f: np.ndarray, y: np.ndarray, C: np.ndarray) -> float:
+        return float(C @ (y - f)) / float(namespace(f).sum(C))

@@ -53,6 +53,17 @@ class MixingPenalty(BaseEstimator):
         """Weights that attain :meth:`norm`."""
         raise NotImplementedError
 
+    def toll(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Price of each weight and its first two derivatives, where the price of all is their sum; else None.
+
+        A homogeneous penalty lets the prices add up to one; another adds half of their sum to the objective.
+        """
+        return None
+
+    def ceiling(self, m: int) -> np.ndarray:
+        """Return what each weight stays below, shape (m,)."""
+        return np.full(m, np.inf)
+
     def restrict(self, index: np.ndarray, m: int) -> MixingPenalty:
         """Return the penalty on the kernels ``index`` when the other weights are zero."""
         raise NotImplementedError

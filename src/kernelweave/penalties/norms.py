@@ -46,6 +46,12 @@ def _norm_power(p: float) -> float:
     return 0.0 if np.isinf(p) else 2.0 / (p + 1.0)
 
 
+def _saturating(w: np.ndarray, price: Any, pull: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return ``price w / (1 - pull w)`` and its first two derivatives."""
+    left = 1.0 - pull * w
+    return price * w / left, price / left**2, 2.0 * price * pull / left**3
+
+
 def _check_p(p: Any, name: str, least: str) -> None:
     if isinstance(p, bool) or not isinstance(p, Real) or not float(p) > 1:
         raise ValueError(f"{name} must be greater than 1, got {p!r}: {least}")
@@ -155,6 +161,10 @@ class L1(MixingPenalty):
         u = awake(u)
         return u / (d * (d @ u))
 
+    def toll(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        prices = self.prices(w.size)
+        return prices * w, prices, np.zeros(w.size)
+
     def restrict(self, index: np.ndarray, m: int) -> L1:
         return L1(_pick(self.d, index))
 
@@ -200,6 +210,10 @@ class Lp(MixingPenalty):
 
     def weights_of_norms(self, u: np.ndarray) -> np.ndarray:
         return _on_sphere(u, _norm_power(self.p), self.p)
+
+    def toll(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        p = self.p
+        return None if np.isinf(p) else (w**p, p * w ** (p - 1.0), p * (p - 1.0) * w ** (p - 2.0))
 
     def compiled(self, m: int) -> tuple[Any, np.ndarray]:
         from ..compiled import rules
@@ -288,6 +302,13 @@ class MoreauYosida(MixingPenalty):
         plain = L1(self.d).weights_of_norms(u)
         return plain / (1.0 + a**2 * plain)
 
+    def toll(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        a, d = self._ad(w.size)
+        return _saturating(w, d**2, a**2)
+
+    def ceiling(self, m: int) -> np.ndarray:
+        return 1.0 / self._ad(m)[0] ** 2
+
     def restrict(self, index: np.ndarray, m: int) -> MoreauYosida:
         return MoreauYosida(_pick(self.a, index), _pick(self.d, index))
 
@@ -345,6 +366,12 @@ class ElasticNet(MixingPenalty):
 
     def weights_of_norms(self, u: np.ndarray) -> np.ndarray:
         return u / (self.c1 + self.c2 * u)
+
+    def toll(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return _saturating(w, self.c1**2, self.c2)
+
+    def ceiling(self, m: int) -> np.ndarray:
+        return np.full(m, 1.0 / self.c2)
 
     def restrict(self, index: np.ndarray, m: int) -> ElasticNet:
         return self

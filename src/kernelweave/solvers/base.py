@@ -56,9 +56,9 @@ class Solver(BaseEstimator):
     def refresh(self, problem: Problem, state: Any) -> None:
         """Recompute running products from the kernels, after they were found to have drifted."""
 
-    def finish(self, problem: Problem, point: Point) -> Point:
-        """Improve the form of the final point, for instance its sparsity; the loop keeps it if it certifies."""
-        return point
+    def finish(self, problem: Problem, point: Point) -> list[Point]:
+        """Return better forms of the final point, sparser ones for instance; the loop keeps the first that certifies."""
+        return []
 
 
 def check_pair(problem: Problem, solver: Solver) -> None:
@@ -180,13 +180,12 @@ class _Run:
     def _finished(self, bests: _Bests, tol: float) -> _Bests:
         """Return the bests with the primal point as the solver would rather have it, if that still certifies."""
         assert bests.primal is not None
-        point = self.solver.finish(self.problem, bests.primal)
-        if point is bests.primal:
-            return bests
-        certificate = certify(self.problem, point)
-        if Certificate(bests.lower, certificate.upper).gap <= max(tol, bests.certificate.gap):
-            bests.upper, bests.primal, bests.model = certificate.upper, point, certificate
-            bests.take(point, certificate)
+        for point in self.solver.finish(self.problem, bests.primal):
+            certificate = certify(self.problem, point)
+            if Certificate(bests.lower, certificate.upper).gap <= max(tol, bests.certificate.gap):
+                bests.upper, bests.primal, bests.model = certificate.upper, point, certificate
+                bests.take(point, certificate)
+                break
         return bests
 
 

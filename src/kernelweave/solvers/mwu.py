@@ -175,13 +175,13 @@ class MWU(Solver):
         work.energy[:] = work.point @ work.g
         work.held[:] = 0.0
 
-    def finish(self, problem: Problem, point: Point) -> Point:
+    def finish(self, problem: Problem, point: Point) -> list[Point]:
         prices = problem.penalty.prices(point.weights.size)
         shares = point.weights * prices
         kept = np.where(shares < FAINT * shares.sum(), 0.0, shares)
         if np.count_nonzero(kept) == np.count_nonzero(shares):
-            return point
-        return Point(point.beta, kept / kept.sum() / prices)
+            return []
+        return [Point(point.beta, kept / kept.sum() / prices)]
 
 
 def _workspace(problem: Problem, nu: float | None) -> Any:

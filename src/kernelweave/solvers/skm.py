@@ -101,10 +101,8 @@ class SKM(Solver):
     def refresh(self, problem: Problem, state: SKMState) -> None:
         recompute(problem, state.smo)
 
-    def finish(self, problem: Problem, point: Point) -> Point:
-        if not self.sparsify:
-            return point
-        return Point(point.beta, sparsify(problem, point, self.eps1, self.eps2))
+    def finish(self, problem: Problem, point: Point) -> list[Point]:
+        return [Point(point.beta, sparsify(problem, point, self.eps1, self.eps2))] if self.sparsify else []
 
 
 def _smoothed(problem: Problem, kappa: float) -> MoreauYosida:

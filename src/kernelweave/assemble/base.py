@@ -1,0 +1,96 @@
+"""What every way of bringing kernels in hands on: a Gram stack, names, scales, and a predictor in the end."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..arrays import Array, namespace
+from ..grams.base import GramStack
+from ..losses import Loss
+from ..penalties import MixingPenalty
+from ..problem import Problem
+from .labels import Targets, Task
+
+
+class Predictor(Protocol):
+    """What a fitted model keeps."""
+
+    @property
+    def like(self) -> Any:
+        """An array of the library, device and precision that new samples must have; None for stacks."""
+        ...
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Training rows and kernels, as a precomputed stack must have them."""
+        ...
+
+    def decide(self, X: Any) -> Array:  # (n, n_problems)
+        """Return the decision values of new samples."""
+        ...
+
+
+@dataclass(frozen=True)
+class Assembly(ABC):
+    """Kernels on the training samples, and what new samples must go through to meet them."""
+
+    gram: GramStack  # the kernels that are not zero
+    names: list[str]  # (m,) all kernels
+    kept: np.ndarray  # positions among all kernels of those in `gram`
+    scales: np.ndarray  # (m,) factor of each kernel, 0 where it was left out
+    lost: np.ndarray | None  # (m,) share of each kernel's trace that an approximation lost; None without one
+
+    @property
+    @abstractmethod
+    def storage(self) -> str:
+        """How the kernels are stored, as a phrase."""
+
+    @abstractmethod
+    def predictor(
+        self,
+        targets: Targets,
+        weights: np.ndarray,  # (n_problems, m)
+        coef: Array,  # (n_problems, n)
+        intercept: np.ndarray,  # (n_problems,)
+    ) -> Predictor:
+        """Keep what prediction needs: no kernel without weight, no Gram matrix, no training features."""
+
+    @abstractmethod
+    def check_energies(self, problem: Problem, beta: Array) -> None:
+        """Refuse an answer along which a kernel shows that it is not positive semidefinite."""
+
+    def cut(self, penalty: MixingPenalty) -> MixingPenalty:
+        """Return the penalty on the kernels kept: parameters with one entry per kernel lose entries too."""
+        m = len(self.names)
+        penalty.check(m)
+        if self.kept.size == m:
+            return penalty
+        parameters = penalty.get_params(deep=False)
+        return type(penalty)(**{name: _entries(value, self.kept, m) for name, value in parameters.items()})
+
+    def problem(self, task: Task, loss: Loss, penalty: MixingPenalty, C: Array) -> Problem:
+        """Return the problem that a task poses to these kernels; C holds one cost for each row."""
+        if task.rows is None:
+            return Problem(self.gram, loss, penalty, task.y, C)
+        return Problem(self.gram.take(task.rows), loss, penalty, task.y, namespace(C).take(C, task.rows))
+
+
+def _entries(value: Any, kept: np.ndarray, m: int) -> Any:
+    per_kernel = np.ndim(value) == 1 and len(value) == m
+    return [value[k] for k in kept] if per_kernel else value
+
+
+def say_dropped(names: list[str], scales: np.ndarray, normalize: str | None) -> None:
+    """Name the kernels left out because they are zero, or refuse if none is left."""
+    dropped = [names[k] for k in np.flatnonzero(scales == 0)]
+    what = "zero or constant" if normalize == "center" else "zero"
+    if len(dropped) == len(names):
+        raise ValueError(f"Every kernel is {what} on the training samples: give one that tells them apart.")
+    if dropped:
+        few = ", ".join(dropped[:8]) + (f" and {len(dropped) - 8} more" if len(dropped) > 8 else "")
+        warnings.warn(f"Kernels {what} on the training samples get weight 0: {few}.", UserWarning, stacklevel=2)

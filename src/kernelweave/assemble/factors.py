@@ -1,0 +1,157 @@
+"""Kernels on the training samples as features of low rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from ..arrays import Array, device_of, dtype_name, is_foreign, like, namespace, readable
+from ..grams import Approximation, LowRankGram
+from ..kernels import Kernel
+from ..problem import Problem
+from .base import Assembly, say_dropped
+from .labels import Targets
+from .memory import allowed_features
+from .parameters import Options
+from .stacks import resolve_bank
+
+
+def described(approximation: Approximation) -> str:
+    """Write an approximation as a phrase.
+
+    Examples
+    --------
+    >>> from kernelweave import Nystroem
+    >>> from kernelweave.assemble import described
+    >>> described(Nystroem(rank=50))
+    'Nystroem, rank 50, landmarks uniform'
+    """
+    words = {name: value for name, value in approximation.get_params().items() if isinstance(value, (int, float, str))}
+    order = sorted(words, key=lambda name: name != "rank")
+    return ", ".join([type(approximation).__name__, *(f"{name} {words[name]}" for name in order)])
+
+
+@dataclass(frozen=True)
+class FactorAssembly(Assembly):
+    """Kernels on the training samples as features, side by side."""
+
+    gram: LowRankGram
+    maps: Any  # from samples to features
+    approximation: Approximation
+    like: Array  # an empty array where the samples are
+
+    @property
+    def storage(self) -> str:
+        features, m = self.gram.features, self.gram.ranks.size
+        size = np.dtype(dtype_name(features)).itemsize * features.shape[0] * features.shape[1]
+        kernels = f"{m} kernel{'s' * (m != 1)}, {features.shape[1]} columns"
+        return f"low rank {dtype_name(features)}, {kernels}, {readable(size)} ({described(self.approximation)})"
+
+    def check_energies(self, problem: Problem, beta: Array) -> None:
+        """Features are positive semidefinite by construction: there is nothing to refuse."""
+
+    def predictor(self, targets: Targets, weights: np.ndarray, coef: Array, intercept: np.ndarray) -> FactorExpansion:
+        columns = np.repeat(weights[:, self.kept].T, self.gram.ranks, axis=0)  # (D, n_problems)
+        z = self.gram.fold(namespace(coef).matrix_transpose(coef)) * like(coef, columns)
+        shape = (targets.n_rows, len(self.names))
+        return FactorExpansion(self.maps.predictor(z), like(coef, intercept), self.like, shape)
+
+
+@dataclass(frozen=True)
+class FactorExpansion:
+    """What prediction needs: the maps of kernels with weight, and one number for each of their columns."""
+
+    linear: Any  # decide(X) -> (n, n_problems)
+    intercept: Array  # (n_problems,)
+    like: Array  # of the library, device and precision that new samples must have
+    shape: tuple[int, int]
+
+    def decide(self, X: Any) -> Array:  # (n, n_problems)
+        """Return the decision values of new samples."""
+        out = self.linear.decide(X) + self.intercept
+        xp = namespace(out)
+        if not xp.all(xp.isfinite(out)):
+            raise ValueError("X leads to NaN or infinite kernel values: check how it was made, or scale it.")
+        return out
+
+
+def from_factors(
+    X: Any,  # (n, d)
+    kernels: Any,
+    options: Options,
+    *,
+    weight: Array,  # (n,)
+    names: Sequence[str] | None = None,  # (d,)
+    frame: Any = None,
+    progress: bool = False,
+) -> FactorAssembly:
+    """Compute features of kernels on samples.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, d)
+        Checked samples, of any library; their precision and device are those of the features.
+    kernels : what `kernelweave.kernels.as_kernels` takes
+        The bank.
+    options : Options
+        Scaling, definiteness, memory, and the approximation that makes the features.
+    weight : array of shape (n,)
+        Weight of each sample in statistics of the data, where the samples are.
+    names : sequence of str, optional
+        Names of the columns.
+    frame : DataFrame, optional
+        What the user passed, for column selectors.
+    progress : bool, default=False
+        Show a bar.
+
+    Returns
+    -------
+    FactorAssembly
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import Nystroem
+    >>> from kernelweave.assemble import Options, from_factors
+    >>> options = Options(approximation=Nystroem(rank=3))
+    >>> made = from_factors(np.eye(3), ["linear", "rbf"], options, weight=np.ones(3))
+    >>> made.gram.diagonal().mean(axis=0)
+    array([1., 1.])
+    """
+    assert options.approximation is not None
+    bank = resolve_bank(X, kernels, options, weight, names, frame)
+    labels = [kernel.name for kernel in bank]
+    _check_definite(bank, options)
+    made = options.approximation.factorise(
+        bank,
+        X,
+        share=weight / namespace(weight).sum(weight),
+        normalize=options.normalize,
+        random_state=options.random_state,
+        memory=allowed_features(X, options.memory),
+        progress=progress,
+    )
+    say_dropped(labels, made.scales, options.normalize)
+    return FactorAssembly(
+        made.gram, labels, made.kept, made.scales, made.lost, made.maps, options.approximation, _empty_like(X)
+    )
+
+
+def _check_definite(bank: list[Kernel], options: Options) -> None:
+    """Refuse kernels not known to be positive semidefinite: there is no matrix to look at."""
+    doubtful = [kernel.name for kernel in bank if not kernel.psd]
+    if doubtful and options.psd == "check":
+        raise ValueError(
+            f"{doubtful[0]} is not known to be positive semidefinite, and an approximation has no matrix to check: use "
+            "psd='clip' to keep the positive part only, or psd='trust' if you know it is."
+        )
+
+
+def _empty_like(X: Any) -> Array:
+    if issparse(X):
+        return np.empty(0, dtype=X.dtype)
+    return namespace(X).empty(0, dtype=X.dtype, device=device_of(X)) if is_foreign(X) else np.empty(0, dtype=X.dtype)

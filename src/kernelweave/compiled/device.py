@@ -1,0 +1,55 @@
+"""Products with float32 features on a CUDA device, each feature read once and summed in float64.
+
+Written here because no library call multiplies float32 by float64 without a float64 copy of the features.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+ROWS, COLUMNS = 32, 128  # of a tile
+CHUNKS = 1024  # parts of the samples summed on their own; fixed, so that results do not depend on the device
+
+
+@triton.jit
+def _lift(V, z, out, n, D, stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    total = tl.zeros((ROWS,), dtype=tl.float64)
+    for start in range(0, D, COLUMNS):
+        columns = start + tl.arange(0, COLUMNS)
+        mask = (rows[:, None] < n) & (columns[None, :] < D)
+        tile = tl.load(V + rows[:, None] * stride + columns[None, :], mask=mask, other=0.0)
+        part = tl.load(z + columns, mask=columns < D, other=0.0)
+        total += tl.sum(tile.to(tl.float64) * part[None, :], axis=1)
+    tl.store(out + rows, total, mask=rows < n)
+
+
+@triton.jit
+def _fold(V, beta, out, n, D, stride, size, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    chunk = tl.program_id(1)
+    first = chunk.to(tl.int64) * size
+    total = tl.zeros((COLUMNS,), dtype=tl.float64)
+    for start in range(0, size, ROWS):
+        rows = first + start + tl.arange(0, ROWS)
+        mask = (rows[:, None] < n) & (columns[None, :] < D)
+        tile = tl.load(V + rows[:, None] * stride + columns[None, :], mask=mask, other=0.0)
+        part = tl.load(beta + rows, mask=rows < n, other=0.0)
+        total += tl.sum(tile.to(tl.float64) * part[:, None], axis=0)
+    tl.store(out + chunk * D + columns, total, mask=columns < D)
+
+
+def lift(V, z, out):
+    """Write ``V z`` into ``out``, shape (n,)."""
+    n, D = V.shape
+    _lift[(triton.cdiv(n, ROWS),)](V, z, out, n, D, V.stride(0), ROWS, COLUMNS)
+    return out
+
+
+def fold(V, beta, parts):
+    """Write the sums of ``V' beta`` over chunks of samples into ``parts``, shape (CHUNKS, D)."""
+    n, D = V.shape
+    size = triton.cdiv(triton.cdiv(n, CHUNKS), ROWS) * ROWS
+    _fold[(triton.cdiv(D, COLUMNS), CHUNKS)](V, beta, parts, n, D, V.stride(0), size, ROWS, COLUMNS)
+    return parts

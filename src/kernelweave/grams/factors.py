@@ -1,0 +1,222 @@
+"""From raw columns of kernels to features: surveyed, rotated, scaled, written down once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array, cast, device_of, dtype_name, is_numpy, like, namespace, readable, symmetric_product, to_host
+from ..kernels import Kernel, evaluate
+from .lowrank import LowRankGram
+from .maps import Landmarks, Maps, Source, anchor, features, join, piece_rows, pieces, precision
+
+CUT = 1e-10  # of the largest eigenvalue at the landmarks: what is below is rounding
+TINY = 1e-13  # of the largest: squared lengths of features that are as good as zero
+
+
+@dataclass(frozen=True)
+class Factors:
+    """Kernels on the training samples as features, and the way for new samples to get theirs."""
+
+    gram: LowRankGram  # the kernels that are not zero
+    kept: np.ndarray  # (a,) positions among all kernels of those in `gram`
+    scales: np.ndarray  # (m,) factor of each kernel, 0 where it was left out
+    lost: np.ndarray  # (m,) share of each kernel's trace that its features lack
+    maps: Maps
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be factorised, and how."""
+
+    kernels: list[Kernel]
+    X: Any
+    share: Any
+    normalize: str | None
+    dtype: str
+    memory: float | None
+    progress: bool
+
+    def chunks(self, width: int, what: str) -> Any:
+        """Pieces of the samples, with a bar if one was asked for."""
+        if not self.progress:
+            return pieces(self.X, width)
+        from tqdm import tqdm
+
+        total = -(-self.X.shape[0] // piece_rows(self.X, width))
+        return tqdm(pieces(self.X, width), total=total, desc=what, leave=False)
+
+    @property
+    def most(self) -> float:
+        """Columns that memory allows."""
+        return np.inf if self.memory is None else self.memory // (self.X.shape[0] * np.dtype(self.dtype).itemsize)
+
+    def check_columns(self, columns: int) -> None:
+        """Refuse features that would not fit, before they are allocated."""
+        if columns <= self.most:
+            return
+        need, rank = self.X.shape[0] * columns * np.dtype(self.dtype).itemsize, int(self.most // len(self.kernels))
+        way_out = f"rank={rank} would fit" if rank else "use fewer kernels or rows, or a larger memory= in bytes"
+        raise ValueError(
+            f"The features would take {readable(need)} ({self.X.shape[0]} samples, {columns} columns, {self.dtype}), "
+            f"but memory= allows {readable(self.memory or 0.0)}: {way_out}."
+        )
+
+
+@dataclass(frozen=True)
+class _Survey:
+    """What one pass over the samples finds out about every kernel."""
+
+    products: list[np.ndarray]  # V_k' V_k
+    trace: np.ndarray  # (m,) of the kernel itself
+    mean: np.ndarray  # (m,) of its diagonal, by share
+    center: np.ndarray  # (D,) mean of the features, by share
+
+
+def beside(X: Any, values: np.ndarray) -> Array:
+    """Return a host array where the features of X are, in the precision of X."""
+    return values.astype(X.dtype) if is_numpy(anchor(X)) else like(X, values, dtype_name(X))
+
+
+def _ranks(sources: Sequence[Source], mixes: Sequence[Any]) -> list[int]:
+    widths = {k: source.width for source in sources for k in source.positions}
+    return [widths[k] if mix is None else mix.shape[1] for k, mix in enumerate(mixes)]
+
+
+def _survey(job: Job, sources: Sequence[Source], mixes: Sequence[Array | None], flat: Array | None = None) -> _Survey:
+    """Look at all samples once, and write their features down if there is room for them in ``flat``."""
+    base = anchor(job.X)
+    xp, ranks = namespace(base), _ranks(sources, mixes)
+    D = sum(ranks)
+    share = like(base, job.share)
+    products: list[Any] = [0.0] * len(ranks)
+    sums: list[Any] = [0.0] * len(ranks)
+    center: Any = 0.0
+    for rows, piece in job.chunks(max([D, *(source.width for source in sources)]), "features"):
+        blocks = features(sources, mixes, piece)
+        for k, block in enumerate(blocks):
+            products[k] = products[k] + symmetric_product(cast(block, xp.float64))
+        weight = xp.stack([xp.ones_like(share[rows]), share[rows]])
+        for source in sources:
+            for place, k in enumerate(source.positions):
+                sums[k] = sums[k] + weight @ cast(source.diagonal(place, piece), xp.float64)
+        block = join(blocks)
+        center = center + share[rows] @ cast(block, xp.float64)
+        if flat is not None:
+            flat[rows.start * D : rows.stop * D] = xp.reshape(cast(block, flat.dtype), (-1,))
+    trace, mean = to_host(xp.stack(sums, axis=1))
+    survey = _Survey([to_host(product) for product in products], trace, mean, to_host(center))
+    _check_finite(job, survey)
+    return survey
+
+
+def _check_finite(job: Job, survey: _Survey) -> None:
+    for kernel, product, trace in zip(job.kernels, survey.products, survey.trace, strict=True):
+        if not (np.isfinite(trace) and np.all(np.isfinite(product))):
+            refuse_infinite(kernel)
+
+
+def refuse_infinite(kernel: Kernel) -> None:
+    raise ValueError(f"{kernel.name} gives NaN or infinity on X: scale X, or drop this kernel.")
+
+
+def _eigh(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return eigenvalues from the largest down, and their vectors."""
+    values, vectors = np.linalg.eigh(A)
+    return values[::-1], vectors[:, ::-1]
+
+
+def whiteners(kernels: Sequence[Kernel], Z: Any, job: Job, rank: int | None) -> list[np.ndarray]:
+    """Return for each kernel ``L w^-1/2`` of ``K(Z, Z) = L diag(w) L'``, without what is rounding."""
+    cut = max(CUT, 10 * precision(job.X))
+    found: dict[int, np.ndarray] = {}
+    for k, matrix in evaluate(kernels, cast(Z, namespace(anchor(Z)).float64)):
+        W = to_host(matrix)
+        if not np.all(np.isfinite(W)):
+            refuse_infinite(kernels[k])
+        values, vectors = _eigh(0.5 * (W + W.T))
+        count = min(int(np.sum(values > max(cut * values[0], 0.0))), rank or values.size)
+        found[k] = vectors[:, :count] / np.sqrt(values[:count])
+    return [found[k] for k in range(len(kernels))]
+
+
+def cut_to(tol: float, rank: int | None, kernels: Sequence[Kernel], Z: Any, job: Job) -> list[tuple[np.ndarray, bool]]:
+    """Return for each kernel the fewest features that lose no more than ``tol``, and whether they are enough."""
+    source = Landmarks(tuple(range(len(kernels))), tuple(kernels), Z)
+    mixes = whiteners(kernels, Z, job, None)
+    survey = _survey(replace(job, kernels=list(kernels)), [source], [beside(job.X, mix) for mix in mixes])
+    found = []
+    for mix, product, trace in zip(mixes, survey.products, survey.trace, strict=True):
+        values, vectors = _eigh(product)
+        enough = np.cumsum(values) >= (1.0 - tol) * trace
+        count = int(np.argmax(enough)) + 1 if enough.any() else values.size
+        met = bool(enough.any()) or trace <= 0.0
+        found.append((mix @ vectors[:, : min(count, rank or count)], met or (rank is not None and count > rank)))
+    return found
+
+
+def build(job: Job, sources: Sequence[Source], plan: Sequence[np.ndarray | None], lost: np.ndarray | None) -> Factors:
+    """Fill the features in one pass, rotate and scale them in place in another."""
+    base = anchor(job.X)
+    xp, n, ranks = namespace(base), job.X.shape[0], _ranks(sources, plan)
+    job.check_columns(sum(ranks))
+    flat = xp.empty((n * sum(ranks),), dtype=getattr(xp, job.dtype), device=device_of(base))
+    survey = _survey(job, sources, [None if mix is None else beside(job.X, mix) for mix in plan], flat)
+    values, turns = zip(*(_axes(product) for product in survey.products), strict=True)
+    scales = _scales(survey, ranks, job)
+    scales = np.where([turn.shape[1] > 0 for turn in turns], scales, 0.0)
+    kept = np.flatnonzero(scales)
+    turns = {k: turns[k] * np.sqrt(scales[k]) for k in kept.tolist()}
+    flat = _rotate(flat, job, ranks, turns)
+    new = {k: place for place, k in enumerate(turns)}
+    parts = tuple(part for source in sources if (part := source.only(new)) is not None)
+    mixes = tuple(beside(job.X, turn if plan[k] is None else plan[k] @ turn) for k, turn in turns.items())
+    gram = LowRankGram(flat, [turn.shape[1] for turn in turns.values()])
+    return Factors(gram, kept, scales, _missing(survey, values) if lost is None else lost, Maps(parts, mixes))
+
+
+def _axes(product: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the principal axes of features that are not zero, and their squared lengths."""
+    if product.shape[0] == 0:
+        return np.empty(0), product
+    values, vectors = _eigh(product)
+    count = int(np.sum(values > max(TINY * values[0], 0.0)))
+    return values[:count], vectors[:, :count]
+
+
+def _scales(survey: _Survey, ranks: Sequence[int], job: Job) -> np.ndarray:
+    """Return the factor that gives each kernel the size asked for; 0 for kernels that have none."""
+    size, noise = survey.mean, np.zeros(len(ranks))
+    if job.normalize == "center":
+        owner = np.repeat(np.arange(len(ranks)), ranks)
+        size = size - np.bincount(owner, survey.center**2, len(ranks))
+        noise = 100 * np.finfo(job.dtype).eps * survey.mean
+    alive = size > np.maximum(noise, 1e-150)
+    if job.normalize in ("trace", "center"):
+        return np.where(alive, 1.0 / np.where(alive, size, 1.0), 0.0)
+    return alive.astype(float)
+
+
+def _missing(survey: _Survey, values: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the share of each trace that the features lack; 0 for a kernel that has none."""
+    held = np.array([squares.sum() for squares in values])
+    trace = np.where(survey.trace > 0, survey.trace, 1.0)
+    return np.where(survey.trace > 0, np.clip(1.0 - held / trace, 0.0, 1.0), 0.0)
+
+
+def _rotate(flat: Array, job: Job, ranks: Sequence[int], turns: dict[int, np.ndarray]) -> Array:  # (n, D)
+    """Turn the features of each kernel, some rows at a time; what is left of a row moves to its new place."""
+    xp, n, old = namespace(flat), job.X.shape[0], sum(ranks)
+    ends = np.cumsum(ranks)
+    moves = [(slice(int(ends[k] - ranks[k]), int(ends[k])), like(flat, turn, job.dtype)) for k, turn in turns.items()]
+    new = sum(turn.shape[1] for turn in turns.values())
+    if not new:
+        return xp.reshape(flat[:0], (n, 0))
+    for rows, _ in job.chunks(old, "rotation"):
+        block = xp.reshape(flat[rows.start * old : rows.stop * old], (-1, old))
+        turned = join([block[:, columns] @ turn for columns, turn in moves])
+        flat[rows.start * new : rows.stop * new] = xp.reshape(turned, (-1,))
+    return xp.reshape(flat[: n * new], (n, new))

@@ -1,0 +1,60 @@
+"""What every answer must satisfy, whatever solver gave it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kernelweave import certify, solve
+from kernelweave.problem import Point
+from registry import label
+
+
+def attempt(problem, solver, **options):
+    """Return the solution, or None where the solver refuses the problem in a sentence that names it."""
+    try:
+        return solve(problem, solver, **options)
+    except ValueError as refusal:
+        if not str(refusal).startswith(f"solver {getattr(solver, 'name', solver)!r} "):
+            raise
+        assert str(refusal).endswith(".")
+        return None
+
+
+def taken(problem, solver, **options):
+    """Return the solution, or skip the test where the solver refuses."""
+    found = attempt(problem, solver, **options)
+    if found is None:
+        pytest.skip(f"{solver} does not take {label(problem.penalty)}")
+    return found
+
+
+def decision(problem, solution):
+    return problem.gram.matvec(solution.coef, solution.weights) + solution.intercept
+
+
+def check_against(problem, found, best, tol):
+    """Assert that a solution is certified to ``tol`` around the reference optimum ``best``."""
+    bounds, slack = found.certificate, 1e-6 + 10 * best.accuracy
+    where = f"{found.solver}: {bounds} {found.status}, reference {best.value}"
+    assert found.converged, where
+    assert bounds.gap <= tol, where
+    assert bounds.lower <= best.value * (1 + slack), where
+    assert bounds.upper >= best.value * (1 - slack), where
+    again = certify(problem, Point(found.beta, found.weights))
+    assert again.lower >= bounds.lower - 1e-9 * abs(bounds.lower), where
+    assert primal(problem, found) == pytest.approx(bounds.upper, rel=1e-8), where
+
+
+def primal(problem, found):
+    """Return the primal objective of the model in a solution."""
+    u = found.weights * np.sqrt(np.maximum(problem.gram.quad(found.coef), 0.0))
+    f = decision(problem, found)
+    return problem.penalty.norm(u) + float(np.sum(problem.loss.value(f, problem.y, problem.C)))
+
+
+def assert_same_optimum(found, other, factor=1.0):
+    """Assert that the brackets of two solutions overlap, the second one's times ``factor``."""
+    slack = 1e-9 * abs(found.certificate.upper)
+    assert factor * other.certificate.lower <= found.certificate.upper + slack
+    assert found.certificate.lower <= factor * other.certificate.upper + slack
