@@ -12,6 +12,7 @@ import numpy as np
 
 Array = Any  # of NumPy, of torch, or of any other library with the array API
 
+TILE = 64  # columns that matrix units take at a time
 BLOCKS = 4  # column blocks of a symmetric product where no symmetric routine is at hand: 10 of 16 are computed
 
 
@@ -137,9 +138,9 @@ def symmetric_product(A: Array) -> Array:  # (n, d) -> (d, d)
     if is_numpy(A):
         return A.T @ A  # NumPy recognises it and calls the symmetric routine
     xp, d = namespace(A), A.shape[1]
-    if d < 64 * BLOCKS:
+    if d < TILE * BLOCKS:
         return xp.matrix_transpose(A) @ A
-    ends = [d * i // BLOCKS for i in range(BLOCKS + 1)]
+    ends = [min(d, -(-d * i // (BLOCKS * TILE)) * TILE) for i in range(BLOCKS + 1)]
     out = xp.empty((d, d), dtype=A.dtype, device=device_of(A))
     for first, last in pairwise(ends):
         strip = xp.matrix_transpose(A[:, first:last]) @ A[:, first:]

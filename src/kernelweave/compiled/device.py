@@ -1,4 +1,4 @@
-"""Products with float32 features on a CUDA device, each feature read once and summed in float64.
+"""Products with float32 features on a CUDA device, each feature read once, in float64.
 
 Written here because no library call multiplies float32 by float64 without a float64 copy of the features.
 """
@@ -9,6 +9,7 @@ import triton
 import triton.language as tl
 
 ROWS, COLUMNS = 32, 128  # of a tile
+FEW, WIDE = 8, 512  # of a tile whose rows are summed
 CHUNKS = 1024  # parts of the samples summed on their own; fixed, so that results do not depend on the device
 
 
@@ -40,10 +41,27 @@ def _fold(V, beta, out, n, D, stride, size, ROWS: tl.constexpr, COLUMNS: tl.cons
     tl.store(out + chunk * D + columns, total, mask=columns < D)
 
 
+@triton.jit
+def _scale(V, root, out, n, D, stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    mask = (rows[:, None] < n) & (columns[None, :] < D)
+    tile = tl.load(V + rows[:, None] * stride + columns[None, :], mask=mask, other=0.0)
+    factor = tl.load(root + rows, mask=rows < n, other=0.0)
+    tl.store(out + rows[:, None] * D + columns[None, :], tile.to(tl.float64) * factor[:, None], mask=mask)
+
+
+def scale(V, root, out):
+    """Write the rows of V, each times its entry of ``root``, into ``out``, float64 of the same shape."""
+    n, D = V.shape
+    _scale[(triton.cdiv(n, FEW), triton.cdiv(D, WIDE))](V, root, out, n, D, V.stride(0), FEW, WIDE)
+    return out
+
+
 def lift(V, z, out):
     """Write ``V z`` into ``out``, shape (n,)."""
     n, D = V.shape
-    _lift[(triton.cdiv(n, ROWS),)](V, z, out, n, D, V.stride(0), ROWS, COLUMNS)
+    _lift[(triton.cdiv(n, FEW),)](V, z, out, n, D, V.stride(0), FEW, WIDE)
     return out
 
 

@@ -35,11 +35,12 @@ class LowRankGram(GramStack):
     array([2., 1.])
     """
 
-    def __init__(self, features: Array, ranks: Sequence[int]):
+    def __init__(self, features: Array, ranks: Sequence[int] | np.ndarray):
         if features.ndim != 2 or dtype_name(features) not in ("float32", "float64"):
             raise ValueError("features must have shape (n, D) and hold float32 or float64.")
-        self.ranks = np.asarray(ranks, dtype=int)
-        if self.ranks.ndim != 1 or np.any(self.ranks < 1) or self.ranks.sum() != features.shape[1]:
+        self.ranks = np.asarray(ranks)
+        whole = self.ranks.dtype.kind in "iu" and self.ranks.ndim == 1 and bool(np.all(self.ranks >= 1))
+        if not whole or self.ranks.sum() != features.shape[1]:
             raise ValueError(f"ranks must be whole numbers from 1 on that add up to the {features.shape[1]} columns.")
         self.features = np.ascontiguousarray(features) if is_numpy(features) else features
         self.starts = np.concatenate([[0], np.cumsum(self.ranks)[:-1]])
@@ -111,9 +112,16 @@ class LowRankGram(GramStack):
         kind = self.features.dtype if rough else xp.float64
         total = xp.zeros((self.features.shape[1],) * 2, dtype=xp.float64, device=device_of(theta))
         for piece in self.chunks(rows):
-            block = _part(self.features, piece) * xp.astype(_part(root, piece), kind)[:, None]  # promotes
+            block = self._scaled(_part(self.features, piece), xp.astype(_part(root, piece), kind))
             total = total + xp.astype(symmetric_product(block), xp.float64)
         return total
+
+    def _scaled(self, V: Array, root: Array) -> Array:
+        """Return the rows of V, each times its entry of ``root``, in the higher precision of the two."""
+        if V.dtype != root.dtype and on_cuda(V):
+            xp = namespace(V)
+            return _device().scale(V, root, xp.empty(V.shape, dtype=root.dtype, device=device_of(V)))
+        return V * root[:, None]
 
     def energies(
         self,
@@ -143,11 +151,14 @@ class LowRankGram(GramStack):
         squares = [xp.sum(xp.astype(V[:, s : s + r], xp.float64) ** 2, axis=1) for s, r in self.segments()]
         return xp.stack(squares, axis=1)
 
-    def take(self, index: Array) -> LowRankGram:
+    def take(self, index: Any) -> LowRankGram:
         """Return the stack of the samples ``index`` only (a copy)."""
         xp = namespace(self.features)
-        index = index if not isinstance(index, np.ndarray) or is_numpy(self.features) else self._index(index)
-        return LowRankGram(xp.take(self.features, index, axis=0), self.ranks)
+        return LowRankGram(xp.take(self.features, self.positions(index), axis=0), self.ranks)
+
+    def positions(self, index: Any) -> Array:
+        """Return positions of samples as an array beside the features."""
+        return index if is_numpy(self.features) or not is_numpy(index) else like(self.features, index, "int64")
 
     def segments(self) -> Iterator[tuple[int, int]]:
         """First column and number of columns of each kernel."""
@@ -162,9 +173,6 @@ class LowRankGram(GramStack):
         for start in range(0, count, step):
             part = slice(start, min(start + step, count))
             yield part if rows is None else rows[part]
-
-    def _index(self, index: np.ndarray) -> Array:
-        return like(self.features, index, "int64")
 
 
 def _part(values: Array, piece: Any) -> Array:

@@ -57,7 +57,7 @@ class Solver(BaseEstimator):
         """Recompute running products from the kernels, after they were found to have drifted."""
 
     def finish(self, problem: Problem, point: Point) -> list[Point]:
-        """Return better forms of the final point, sparser ones for instance; the loop keeps the first that certifies."""
+        """Return better forms of the final point, sparser ones perhaps; the loop keeps the first that certifies."""
         return []
 
 

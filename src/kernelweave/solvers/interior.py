@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,11 +16,15 @@ from .reduced import Reduced
 
 START = 1.0  # first product of a dual and its multiplier, in units of the cost
 BOUNDARY = 0.995  # share of the way to the boundary that a step may go
-CORRECTORS = 2  # directions added for centrality, while they lengthen the step
-SMOOTH = 100.0  # samples that the barrier of one weight counts for
+CORRECTORS = 3  # directions added for centrality, while they lengthen the step
+SMOOTH = 30.0  # samples that the barrier of one weight counts for
 SPAN = 10.0  # how far from the aim a product may lie before a corrector minds
+COARSE = 1e-2  # gap at which an answer on some samples is left for all of them
+LEAST, PER_COLUMN = 2000, 5  # samples to begin with: so many, and so many for each column
+WORTH = 8  # how many times more samples there must be for that
 CLOSE = 0.03  # error of a direction, in units of the gap
 LOOSE = 1e-2  # the same at most
+ENOUGH = 0.01  # gap to aim for, in units of the gap asked for
 STUCK = 1e-6  # step below which no progress is made
 FAINT = 1e-3  # share of the largest weight below which a weight may be dropped
 WATCH = 4  # steps from one judgement to the next while far from the optimum
@@ -42,22 +46,24 @@ class InteriorState:
     ``u`` is on its own way to ``V'beta``; ``apart`` is what it lacks. Weights and decision values belong to u.
     """
 
-    sign: Array  # (n,)
-    linear: Array  # (n,)
-    ridge: Array  # (n,)
-    upper: Array | None  # (n,) None where there is no upper bound
     mix: Following
-    u: Array  # (D,)
-    apart: Array  # (D,)
-    f: Array  # (n,)
-    sides: list[Side]
     tol: float
+    sign: Any = None  # (n,)
+    linear: Any = None  # (n,)
+    ridge: Any = None  # (n,)
+    upper: Any = None  # (n,) None where there is no upper bound
+    u: Any = None  # (D,)
+    apart: Any = None  # (D,)
+    f: Any = None  # (n,)
+    sides: list[Side] = field(default_factory=list)
     bias: float = 0.0
     gap: float = np.inf  # of the products, relative to the objective
-    share: float = 1.0  # of the largest possible loss that the objective is
+    value: float = 0.0  # of the objective, where it is positive
+    share: float = 1.0  # of the largest possible loss that it is
     steps: int = 0
     stuck: int = 0
     rough: bool = True
+    scout: Problem | None = None  # the problem on some of the samples, while that is what is being solved
 
     @property
     def a(self) -> Array:
@@ -82,7 +88,8 @@ class Interior(Solver):
     >>> import numpy as np
     >>> import kernelweave as kw
     >>> V = np.random.default_rng(0).normal(size=(60, 6))
-    >>> problem = kw.Problem(kw.grams.LowRankGram(V, [3, 3]), kw.losses.Hinge(), kw.penalties.L1(), np.sign(V[:, 0]), 1.0)
+    >>> gram = kw.grams.LowRankGram(V, [3, 3])
+    >>> problem = kw.Problem(gram, kw.losses.Hinge(), kw.penalties.L1(), np.sign(V[:, 0]), 1.0)
     >>> kw.solve(problem, "interior").converged
     True
     """
@@ -98,13 +105,21 @@ class Interior(Solver):
         return None
 
     def init(self, problem: Problem, start: Array | None, tol: float) -> InteriorState:
-        m = problem.gram.shape[1]
-        return begin(problem, mixing_of(problem.penalty, m), start, tol)
+        scout = None if start is not None else sample_of(problem)
+        state = begin(scout or problem, mixing_of(problem.penalty, problem.gram.shape[1]), start, tol)
+        state.scout = scout
+        return state
 
     def step(self, problem: Problem, state: InteriorState) -> bool:
-        _Step(problem.gram, state).take()
-        state.steps += 1
-        return state.gap <= 10.0 * state.tol or state.steps % WATCH == 0 or state.stuck > 0
+        if state.scout is None:
+            _Step(problem.gram, state).take()
+            state.steps += 1
+            return state.gap <= 10.0 * state.tol or state.steps % WATCH == 0 or state.stuck > 0
+        _Step(state.scout.gram, state).take()
+        if state.gap <= COARSE or state.stuck > 0:
+            state.scout = None
+            pose(problem, state, state.u + state.apart)
+        return False
 
     def read(self, problem: Problem, state: InteriorState) -> Point:
         gram, weights, u = problem.gram, state.mix.weights, state.u + state.apart
@@ -156,31 +171,63 @@ class Mehrotra(Interior):
         return None
 
 
+def sample_of(problem: Problem) -> Problem | None:
+    """Return the problem on few samples at as much more cost, if there are many; its answer is a good beginning."""
+    n, D = problem.gram.features.shape
+    few = max(LEAST, PER_COLUMN * D)
+    if n < WORTH * few:
+        return None
+    rows = np.sort(np.random.default_rng(0).choice(n, few, replace=False, shuffle=False))
+    gram = problem.gram.take(rows)
+    index = problem.gram.positions(rows)
+    xp = namespace(problem.y)
+    y, C = xp.take(problem.y, index), xp.take(problem.C, index)
+    both = bool(xp.any(y > 0)) and bool(xp.any(y < 0))
+    return Problem(gram, problem.loss, problem.penalty, y, C * (n / few)) if both else None
+
+
 def begin(problem: Problem, mix: Following, start: Array | None, tol: float) -> InteriorState:
     """Return a central point: from the duals given, or from those of a nearest-mean classifier of the right size."""
-    xp, gram, y = namespace(problem.y), problem.gram, problem.y
+    xp, y = namespace(problem.y), problem.y
+    box = problem.loss.quadratic(y, problem.C)
+    if start is None or not bool(xp.any(start != 0)):
+        size = xp.where(y > 0, box.upper, -box.lower)
+        size = xp.where(xp.isfinite(size), size, problem.C)
+        start = problem.loss.project(0.5 * y * size, y, problem.C)
+        curvature = 2.0 * problem.penalty.value(problem.gram.quad(start)) + float(box.ridge @ start**2)
+        start = start * (min(1.0, float(box.linear @ start) / curvature) if curvature else 1.0)
+    state = InteriorState(mix, tol)
+    pose(problem, state, problem.gram.fold(start))
+    return state
+
+
+def pose(problem: Problem, state: InteriorState, u: Array) -> None:
+    """Make ``state`` a central point of ``problem`` around u."""
+    xp, y = namespace(problem.y), problem.y
     box = problem.loss.quadratic(y, problem.C)
     upper = xp.where(y > 0, box.upper, -box.lower)
-    ridge, linear = box.ridge, y * box.linear
-    bounded = bool(xp.all(xp.isfinite(upper)))
-    if start is None or not bool(xp.any(start != 0)):
-        start = problem.loss.project(0.5 * y * (upper if bounded else 1.0 / ridge), y, problem.C)
-        h = problem.penalty.value(gram.quad(start))
-        curvature = 2.0 * h + float(ridge @ start**2)
-        start = start * (min(1.0, float(box.linear @ start) / curvature) if curvature else 1.0)
-    u = gram.fold(start)
-    state = InteriorState(y, linear, ridge, upper if bounded else None, mix, u, 0.0 * u, 0.0 * y, [], tol)
-    centre(gram, state, START)
-    return state
+    state.sign, state.linear, state.ridge, state.u = y, y * box.linear, box.ridge, u
+    state.upper = upper if bool(xp.all(xp.isfinite(upper))) else None
+    centre(problem.gram, state, START)
+
+
+def barrier_count(gram: Any) -> float:
+    """Return how many samples the barrier of the weights counts for."""
+    n, m = gram.shape
+    return min(2.0 * n, SMOOTH * m)
+
+
+def mean_product(state: InteriorState) -> float:
+    """Return the mean of the products of the samples."""
+    return state.product() / state.count
 
 
 def centre(gram: Any, state: InteriorState, share: float) -> None:
     """Put the duals where all products with multipliers are equal, for the weights and decision values of u."""
     xp = namespace(state.sign)
-    n = state.sign.shape[0]
     size = state.upper if state.upper is not None else 1.0 / state.ridge
     mu = share * float(xp.mean(size))
-    state.mix.begin(gram.energies(state.u), min(2.0 * n, SMOOTH * gram.shape[1]), mu)
+    state.mix.begin(gram.energies(state.u), barrier_count(gram), mu)
     state.f = gram.lift(gram.per_column(state.mix.weights) * state.u)
     slope = state.sign * (state.f + state.bias) - state.linear
     if state.upper is None:
@@ -227,7 +274,7 @@ class _Step:
     def __init__(self, gram: Any, state: InteriorState):
         self.gram, self.state = gram, state
         self.gap = state.product()
-        self.mu = self.gap / state.count
+        self.mu = mean_product(state)
         residual = state.sign * (state.f + state.bias) + state.ridge * state.a - state.linear
         stiffness = state.ridge
         for side in state.sides:
@@ -250,7 +297,7 @@ class _Step:
         state = self.state
         affine = self._direction([0.0 * side.slack for side in state.sides], 0.0, None)
         left = self._product(affine, self._length(affine)) / self.gap
-        aim = max(left, 0.0) ** 3 * self.mu
+        aim = max(max(left, 0.0) ** 3 * self.mu, ENOUGH * state.tol * state.value / state.count)
         targets = [
             aim - side.sign * affine.a * move for side, move in zip(state.sides, affine.multipliers, strict=True)
         ]
@@ -331,6 +378,7 @@ class _Step:
         state.rough = state.rough and not self.system.failed
         q = gram.energies(state.u + state.apart)
         value = float((state.linear - 0.5 * state.ridge * state.a) @ state.a) - state.mix.penalty.value(q)
+        state.value = max(value, 0.0)
         state.gap = state.product() / value if value > 0 else np.inf
         if value > 0 and state.upper is not None:
             state.share = value / float(namespace(d.a).sum(state.upper))

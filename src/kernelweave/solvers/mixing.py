@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import namespace
+from ..penalties import ElasticNet
 from ..penalties.base import MixingPenalty
 
 STEEP = 2.0  # how many times too steep a price may be at a weight
@@ -28,6 +29,7 @@ class Turn:
     slack: np.ndarray | float = 0.0  # (m,)
     level: float = 0.0
     limit: float = np.inf
+    odds: np.ndarray | float = 0.0  # (m,)
 
 
 class Following:
@@ -37,6 +39,7 @@ class Following:
 
     def __init__(self, penalty: MixingPenalty):
         self.penalty = penalty
+        self.weights: Any = None
 
     def begin(self, q: np.ndarray, count: float, mu: float) -> None:
         """Start at the energies q."""
@@ -79,7 +82,8 @@ class Barrier(Following):
         m = q.size
         self.tied, self.ceiling = self.penalty.homogeneous, self.penalty.ceiling(m)
         self.share, self.count = count / m, count
-        self.weights = self.penalty.weights_of_norms(np.ones(m))
+        if self.weights is None:
+            self.weights = self.penalty.weights_of_norms(np.ones(m))
         slope = self._toll()[1]
         self.level = HEADROOM * float(np.max(q / slope)) if self.tied else 1.0
         self.slack = np.maximum(self.level * slope - q, 2.0 * self.share * mu / self.weights)
@@ -143,7 +147,57 @@ class Barrier(Following):
         self.level += t * turn.level
 
 
+class Odds(Following):
+    """Weights of the elastic net by their odds ``o = w / (1 - c2 w)``, in which its optimality is linear.
+
+    ``|u_k| + s_k = c1 (1 + c2 o_k)`` with ``o_k s_k`` on its way to zero; near its ceiling a weight hardly moves while
+    its odds do.
+    """
+
+    penalty: ElasticNet
+
+    def begin(self, q: np.ndarray, count: float, mu: float) -> None:
+        c1, c2, m = self.penalty.c1, self.penalty.c2, q.size
+        self.share, self.count = count / m, count
+        root = np.sqrt(q)
+        self.odds = np.maximum(root / c1 - 1.0, 0.1) / c2 if self.weights is None else self.odds
+        self.slack = np.maximum(c1 * (1.0 + c2 * self.odds) - root, self.share * mu / (c1 * self.odds))
+        self.update(q)
+
+    def update(self, q: np.ndarray) -> None:
+        c1, c2 = self.penalty.c1, self.penalty.c2
+        self.q, self.root, self.spread = q, np.sqrt(np.maximum(q, 1e-24 * q.max())), 1.0 + c2 * self.odds
+        self.weights = self.odds / self.spread
+        self.give = 1.0 / (self.slack / self.odds + c1 * c2)
+        self.jacobian = np.diag(0.5 * self.give / (self.root * self.spread**2))
+
+    def product(self, turn: Turn | None = None, t: float = 0.0) -> float:
+        turn = turn or Turn()
+        return self.penalty.c1 * float((self.odds + t * turn.odds) @ (self.slack + t * turn.slack))
+
+    def aim(self, target: float, affine: Turn, dq: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
+        push = (self.share * target / self.penalty.c1 - affine.odds * affine.slack) / self.odds - self.slack
+        missing = self.slack + self.root - self.penalty.c1 * self.spread
+        return self.give * (push + missing), push
+
+    def pull(self, aim: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        return aim[0] / self.spread**2
+
+    def turn(self, aim: tuple[np.ndarray, np.ndarray], inner: np.ndarray) -> Turn:
+        own, push = aim
+        odds = own + self.give * inner / self.root
+        slack = push - self.slack / self.odds * odds
+        limit = min(limit_of(self.odds, odds), limit_of(self.slack, slack))
+        return Turn(odds / self.spread**2, slack, 0.0, limit, odds)
+
+    def move(self, turn: Turn, t: float) -> None:
+        self.odds = self.odds + t * turn.odds
+        self.slack = self.slack + t * turn.slack
+
+
 def mixing_of(penalty: MixingPenalty, m: int) -> Following:
     """Return how the weights of a penalty take part."""
+    if isinstance(penalty, ElasticNet):
+        return Odds(penalty)
     separable = penalty.toll(penalty.weights_of_norms(np.ones(m))) is not None
     return Barrier(penalty) if separable else Following(penalty)
