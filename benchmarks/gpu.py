@@ -117,10 +117,10 @@ def line(row: dict, top: dict) -> str:
     share = row["flops_per_iteration"] / row["seconds_per_iteration"] / top["float64_flops"]
     passes = row["seconds_per_iteration"] * top["copy_bytes"] / row["feature_bytes"]
     peak = f"{row['peak_bytes'] / 2**30:6.1f}" if row["peak_bytes"] else "     -"
-    aim = AIMS.get(row["samples"])
+    aim = f"(aim {AIMS[row['samples']]:g})" if row["samples"] in AIMS else ""
     return (
         f"{row['samples']:>9} {row['penalty']:8} {row['gap']:8.1e} {row['seconds']:8.2f} s"
-        f" {'(aim %g)' % aim if aim else '':9} {row['iterations']:3d} its {row['seconds_per_iteration']:7.3f} s/it"
+        f" {aim:9} {row['iterations']:3d} its {row['seconds_per_iteration']:7.3f} s/it"
         f" {100 * share:5.1f} % of matrix rate {passes:5.1f} feature reads' time {peak} GiB"
         f" {row['kernels_kept']:3d} kernels  accuracy {row['test_accuracy']:.4f}"
     )
@@ -135,7 +135,8 @@ def main() -> None:
     device = options.device
     card = torch.cuda.get_device_name() if device == "cuda" else "cpu"
     top = ceilings(device)
-    print(f"{card}: float64 {top['float64_flops'] / 1e12:.1f} Tflop/s, copy {top['copy_bytes'] / 1e12:.2f} TB/s", flush=True)
+    rate, bandwidth = top["float64_flops"] / 1e12, top["copy_bytes"] / 1e12
+    print(f"{card}: float64 {rate:.1f} Tflop/s, copy {bandwidth:.2f} TB/s", flush=True)
     for name in PENALTIES:
         fit(20_000, name, 1e-4, device)  # starts the libraries
     rows = []

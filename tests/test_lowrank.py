@@ -538,7 +538,7 @@ def energies(rng):
     return rng.uniform(0.5, 2.0, M)
 
 
-BENT = [penalties.Lp(p) for p in (1.05, 2.0, 8.0)] + [penalties.MoreauYosida(), penalties.ElasticNet(1.1, 0.5)]
+BENT = [*(penalties.Lp(p) for p in (1.05, 2.0, 8.0)), penalties.MoreauYosida()]
 UNPRICED = [penalties.Fixed(), penalties.Lp(np.inf), penalties.Group([0, 0, 1, 1, 1])]
 
 
@@ -550,7 +550,7 @@ def test_at_the_end_of_the_barrier_weights_follow_the_penalty(penalty, rng):
         barrier.begin(q, 100.0, 1.0)
         barrier.weights = np.maximum(w, 1e-100)
         slope = penalty.toll(barrier.weights)[1]
-        barrier.level = float(np.max(q[w > 0] / slope[w > 0])) if penalty.homogeneous else 1.0
+        barrier.level = float(np.max(q[w > 0] / slope[w > 0]))
         barrier.slack = np.where(w > 0, 0.0, barrier.level * slope - q)
         barrier.update(q)
         assert_allclose(barrier.weights, w, atol=1e-99)
@@ -567,14 +567,35 @@ def test_turns_of_the_barrier_solve_the_linearised_conditions(penalty, rng):
     price, slope, bend = penalty.toll(barrier.weights)
     balance = barrier.slack + turn.slack + q + 2.0 * inner
     assert_allclose(balance, (barrier.level + turn.level) * slope + barrier.level * bend * turn.weights, rtol=1e-9)
-    if penalty.homogeneous:
-        assert np.sum(price) + slope @ turn.weights == pytest.approx(1.0, rel=1e-9)
-    else:
-        assert turn.level == 0.0
+    assert np.sum(price) + slope @ turn.weights == pytest.approx(1.0, rel=1e-9)
     w, s = barrier.weights, barrier.slack
     assert_allclose(w * s + w * turn.slack + s * turn.weights, 2.0 * barrier.share * target, rtol=1e-9)
     shift = barrier.pull(barrier.aim(target, Turn(), 0.0)) + barrier.jacobian @ (2.0 * inner)
     assert_allclose(turn.weights, shift, rtol=1e-8, atol=1e-10)
+
+
+def test_turns_of_the_odds_solve_the_linearised_conditions(rng):
+    penalty, q, inner, target = penalties.ElasticNet(1.1, 0.5), energies(rng), 0.1 * rng.normal(size=M), 0.3
+    odds = mixing_of(penalty, M)
+    odds.begin(q, 100.0, 1.0)
+    turn = odds.turn(odds.aim(target, Turn(), 0.0), inner)
+    reached = np.sqrt(q) + inner / np.sqrt(q) + odds.slack + turn.slack
+    assert_allclose(reached, penalty.c1 * (1.0 + penalty.c2 * (odds.odds + turn.odds)), rtol=1e-9)
+    products = odds.odds * odds.slack + odds.odds * turn.slack + odds.slack * turn.odds
+    assert_allclose(products, odds.share * target / penalty.c1, rtol=1e-9)
+    shift = odds.pull(odds.aim(target, Turn(), 0.0)) + odds.jacobian @ (2.0 * inner)
+    assert_allclose(turn.weights, shift, rtol=1e-9)
+
+
+def test_at_the_end_odds_give_the_weights_of_the_elastic_net(rng):
+    penalty = penalties.ElasticNet(0.4, 0.5)
+    q = energies(rng)
+    odds = mixing_of(penalty, M)
+    odds.begin(q, 100.0, 1.0)
+    odds.odds, odds.slack = (np.sqrt(q) / penalty.c1 - 1.0) / penalty.c2, np.zeros(M)
+    odds.update(q)
+    assert_allclose(odds.weights, penalty.weights(q), rtol=1e-12)
+    assert_allclose(odds.jacobian, penalty.curvature(q), rtol=1e-9)
 
 
 @pytest.mark.parametrize("penalty", [*BENT, penalties.L1()], ids=label)

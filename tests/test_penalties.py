@@ -197,25 +197,14 @@ def test_weights_are_where_prices_and_energies_balance(penalty):
         floor = np.full(M, 1e-300)  # a weight as good as zero, where a power of it still has a slope
         price, slope, _ = penalty.toll(np.where(live, w, floor))
         assert np.all(w < penalty.ceiling(M))
-        t = 1.0
-        if penalty.homogeneous:
-            assert np.sum(price) == pytest.approx(1.0, rel=1e-9)
-            t = np.max(q[live] / slope[live])
+        assert np.sum(price) == pytest.approx(1.0, rel=1e-9)
+        t = np.max(q[live] / slope[live])
         assert_allclose(t * slope[live], q[live], rtol=1e-8)
         assert np.all(q[~live] <= t * slope[~live] * (1 + 1e-12))
 
 
-@priced
-def test_the_price_of_the_weights_is_what_they_add_to_the_objective(penalty):
-    """``h(q) = w'q / 2 - r(w)``, with r half of the prices for a penalty that is added."""
-    for q in energies():
-        w = penalty.weights(q)
-        added = 0.0 if penalty.homogeneous else 0.5 * np.sum(penalty.toll(w)[0])
-        assert penalty.value(q) == pytest.approx(0.5 * w @ q - added, rel=1e-9, abs=1e-14)
-
-
 def test_penalties_whose_prices_add_up_name_them():
-    assert names(PRICED) == {"L1", "Lp", "MoreauYosida", "ElasticNet"}
+    assert names(PRICED) == {"L1", "Lp", "MoreauYosida"}
     assert penalties.Lp(np.inf).toll(np.full(M, 0.5)) is None
 
 

@@ -38,7 +38,7 @@ class LowRankGram(GramStack):
     def __init__(self, features: Array, ranks: Sequence[int] | np.ndarray):
         if features.ndim != 2 or dtype_name(features) not in ("float32", "float64"):
             raise ValueError("features must have shape (n, D) and hold float32 or float64.")
-        self.ranks = np.asarray(ranks)
+        self.ranks = np.asarray(ranks) if len(ranks) else np.zeros(0, dtype=int)
         whole = self.ranks.dtype.kind in "iu" and self.ranks.ndim == 1 and bool(np.all(self.ranks >= 1))
         if not whole or self.ranks.sum() != features.shape[1]:
             raise ValueError(f"ranks must be whole numbers from 1 on that add up to the {features.shape[1]} columns.")

@@ -54,10 +54,7 @@ class MixingPenalty(BaseEstimator):
         raise NotImplementedError
 
     def toll(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """Price of each weight and its first two derivatives, where the price of all is their sum; else None.
-
-        A homogeneous penalty lets the prices add up to one; another adds half of their sum to the objective.
-        """
+        """Price of each weight and two derivatives, where the weights allowed have prices that sum to one; else None."""
         return None
 
     def ceiling(self, m: int) -> np.ndarray:

@@ -46,12 +46,6 @@ def _norm_power(p: float) -> float:
     return 0.0 if np.isinf(p) else 2.0 / (p + 1.0)
 
 
-def _saturating(w: np.ndarray, price: Any, pull: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return ``price w / (1 - pull w)`` and its first two derivatives."""
-    left = 1.0 - pull * w
-    return price * w / left, price / left**2, 2.0 * price * pull / left**3
-
-
 def _check_p(p: Any, name: str, least: str) -> None:
     if isinstance(p, bool) or not isinstance(p, Real) or not float(p) > 1:
         raise ValueError(f"{name} must be greater than 1, got {p!r}: {least}")
@@ -304,7 +298,8 @@ class MoreauYosida(MixingPenalty):
 
     def toll(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         a, d = self._ad(w.size)
-        return _saturating(w, d**2, a**2)
+        left = 1.0 - a**2 * w
+        return d**2 * w / left, (d / left) ** 2, 2.0 * (a * d) ** 2 / left**3
 
     def ceiling(self, m: int) -> np.ndarray:
         return 1.0 / self._ad(m)[0] ** 2
@@ -366,12 +361,6 @@ class ElasticNet(MixingPenalty):
 
     def weights_of_norms(self, u: np.ndarray) -> np.ndarray:
         return u / (self.c1 + self.c2 * u)
-
-    def toll(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return _saturating(w, self.c1**2, self.c2)
-
-    def ceiling(self, m: int) -> np.ndarray:
-        return np.full(m, 1.0 / self.c2)
 
     def restrict(self, index: np.ndarray, m: int) -> ElasticNet:
         return self

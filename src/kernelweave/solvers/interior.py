@@ -26,7 +26,7 @@ CLOSE = 0.03  # error of a direction, in units of the gap
 LOOSE = 1e-2  # the same at most
 ENOUGH = 0.01  # gap to aim for, in units of the gap asked for
 STUCK = 1e-6  # step below which no progress is made
-FAINT = 1e-3  # share of the largest weight below which a weight may be dropped
+FAINT = (1e-3, 1e-5)  # shares of the largest weight below which a weight may be dropped
 WATCH = 4  # steps from one judgement to the next while far from the optimum
 
 
@@ -133,8 +133,8 @@ class Interior(Solver):
         beta, weights = on_bounds(problem, point), point.weights
         if not problem.penalty.sparse:
             return [Point(beta, weights)]
-        kept = np.where(weights < FAINT * weights.max(), 0.0, weights)
-        return [Point(beta, kept), Point(point.beta, kept), Point(beta, weights)]
+        strict, mild = (np.where(weights < faint * weights.max(), 0.0, weights) for faint in FAINT)
+        return [Point(beta, strict), Point(point.beta, strict), Point(point.beta, mild), Point(beta, weights)]
 
 
 class Mehrotra(Interior):

@@ -73,19 +73,19 @@ class Barrier(Following):
     """Weights as unknowns of the penalty's own optimality, kept positive by a barrier.
 
     With the price ``c_k(w_k)`` of each weight: ``q_k + s_k = t c_k'(w_k)``, ``sum_k c_k(w_k) = 1`` and ``w_k s_k`` on
-    its way to zero; t = 1 and no sum for a penalty that is added, not imposed. At the start the weights are those of
+    its way to zero. At the start the weights are those of
     an interior point, at the end those of the penalty, so that neither kernels that leave (l1) nor weights that react
     violently to energies (p near 1) disturb Newton's method.
     """
 
     def begin(self, q: np.ndarray, count: float, mu: float) -> None:
         m = q.size
-        self.tied, self.ceiling = self.penalty.homogeneous, self.penalty.ceiling(m)
+        self.ceiling = self.penalty.ceiling(m)
         self.share, self.count = count / m, count
         if self.weights is None:
             self.weights = self.penalty.weights_of_norms(np.ones(m))
         slope = self._toll()[1]
-        self.level = HEADROOM * float(np.max(q / slope)) if self.tied else 1.0
+        self.level = HEADROOM * float(np.max(q / slope))
         self.slack = np.maximum(self.level * slope - q, 2.0 * self.share * mu / self.weights)
         self.update(q)
 
@@ -101,9 +101,7 @@ class Barrier(Following):
         self.give = 1.0 / (self.slack / self.weights + self.level * bend)
         self.lean = self.give * self.slope
         self.kappa = float(self.slope @ self.lean)
-        self.jacobian = np.diag(self.give)
-        if self.tied:
-            self.jacobian -= np.outer(self.lean, self.lean) / self.kappa
+        self.jacobian = np.diag(self.give) - np.outer(self.lean, self.lean) / self.kappa
 
     def _descend(self, wanted: np.ndarray) -> None:
         """Bring down weights that are much too near their ceiling, where slopes go as one over a square."""
@@ -120,15 +118,14 @@ class Barrier(Following):
     def aim(self, target: float, affine: Turn, dq: np.ndarray | float) -> tuple[np.ndarray, np.ndarray, float]:
         push = (2.0 * self.share * target - affine.weights * affine.slack) / self.weights - self.slack
         missing = self.slack + self.q + dq - self.level * self.slope
-        short = 1.0 - float(np.sum(self.price)) if self.tied else 0.0
-        return self.give * (push + missing), push, short
+        return self.give * (push + missing), push, 1.0 - float(np.sum(self.price))
 
     def pull(self, aim: tuple[np.ndarray, np.ndarray, float]) -> np.ndarray:
         own, _, short = aim
         return own - self.lean * self._rise(own, short)
 
     def _rise(self, step: np.ndarray, short: float) -> float:
-        return (float(self.slope @ step) - short) / self.kappa if self.tied else 0.0
+        return (float(self.slope @ step) - short) / self.kappa
 
     def turn(self, aim: tuple[np.ndarray, np.ndarray, float], inner: np.ndarray) -> Turn:
         own, push, short = aim
@@ -155,12 +152,14 @@ class Odds(Following):
     """
 
     penalty: ElasticNet
+    odds: np.ndarray  # (m,)
 
     def begin(self, q: np.ndarray, count: float, mu: float) -> None:
         c1, c2, m = self.penalty.c1, self.penalty.c2, q.size
         self.share, self.count = count / m, count
         root = np.sqrt(q)
-        self.odds = np.maximum(root / c1 - 1.0, 0.1) / c2 if self.weights is None else self.odds
+        if self.weights is None:
+            self.odds = np.maximum(root / c1 - 1.0, 0.1) / c2
         self.slack = np.maximum(c1 * (1.0 + c2 * self.odds) - root, self.share * mu / (c1 * self.odds))
         self.update(q)
 
