@@ -54,7 +54,7 @@ class MixingPenalty(BaseEstimator):
         raise NotImplementedError
 
     def toll(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """Price of each weight and two derivatives, where the weights allowed have prices that sum to one; else None."""
+        """Price of each weight and two derivatives, where weights must have prices that sum to one; else None."""
         return None
 
     def ceiling(self, m: int) -> np.ndarray:

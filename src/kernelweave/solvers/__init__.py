@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from ..arrays import is_numpy
 from ..problem import Problem
 from .alternating import Alternating
 from .base import Solver, solve
@@ -35,6 +38,8 @@ __all__ = [
     "solve",
 ]
 
+WIDE = 600  # columns from which a matrix of samples that err is cheaper than one of all samples
+
 _NAMES: dict[str, type[Solver]] = {
     solver.name: solver
     for solver in (SQP, SMO, Proximal, SKM, Alternating, MWU)
@@ -42,19 +47,30 @@ _NAMES: dict[str, type[Solver]] = {
 }
 
 
-def make_solver(spec: str | Solver, problem: Problem) -> Solver:
-    """Return the solver that ``spec`` names; "auto" chooses by the problem."""
+def make_solver(spec: str | Solver, problem: Problem, tol: float = 1e-3) -> Solver:
+    """Return the solver that ``spec`` names; "auto" chooses by the problem and the gap asked for."""
     if isinstance(spec, Solver):
         return spec
     if spec == "auto":
-        return _choose(problem)
+        return _on_factors(problem, tol) if hasattr(problem.gram, "weighted") else _on_kernels(problem)
     if spec not in _NAMES:
         raise ValueError(f"solver {spec!r} is not known: choose one of {', '.join(['auto', *sorted(_NAMES)])}.")
     return _NAMES[spec]()
 
 
-def _choose(problem: Problem) -> Solver:
-    """Return the solver that measured best on problems of this kind."""
-    if hasattr(problem.gram, "weighted"):
-        return Newton() if Interior().refuse(problem) else Interior()
+def _on_kernels(problem: Problem) -> Solver:
     return SMO() if problem.penalty.kinked else SQP()
+
+
+def _on_factors(problem: Problem, tol: float) -> Solver:
+    """Return what was fastest in ``benchmarks/lowrank.py`` and ``benchmarks/gpu.py`` on problems of this kind."""
+    if Interior().refuse(problem):
+        return Newton()
+    features = problem.gram.features
+    if not is_numpy(features):
+        return Interior()
+    few = features[:: max(1, features.shape[0] // 1000)]
+    heft = float(problem.C.max()) * float(np.sum(few.astype(float) ** 2)) / (few.shape[0] * problem.gram.shape[1])
+    if heft <= (10.0 if tol >= 1e-4 else 1.0) and not Coordinate().refuse(problem):
+        return Coordinate()
+    return SsNAL() if features.shape[1] > WIDE and not SsNAL().refuse(problem) else Interior()

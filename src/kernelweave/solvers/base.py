@@ -228,7 +228,7 @@ def solve(
 
     if not tol > 0:
         raise ValueError(f"tol must be a positive number, got {tol}: use 1e-3, or 1e-8 for an answer near rounding.")
-    chosen = make_solver(solver, problem)
+    chosen = make_solver(solver, problem, tol)
     check_pair(problem, chosen)
     if start is not None:
         start = problem.loss.project(problem.gram.asarray(start), problem.y, problem.C)
