@@ -627,3 +627,12 @@ def test_limit_is_where_the_first_entry_vanishes(xp):
     x, dx = (xp.asarray(values, dtype=xp.float64) for values in ([1.0, 2.0, 4.0], [1.0, -4.0, -2.0]))
     assert limit_of(x, dx) == 0.5
     assert limit_of(x, x) == np.inf
+
+
+def test_interior_cut_off_while_it_looks_at_few_samples_still_answers(rng):
+    V, y = rng.normal(size=(17000, 4)), np.where(rng.normal(size=17000) > 0, 1.0, -1.0)
+    problem = Problem(LowRankGram(V, [2, 2]), losses.Hinge(), penalties.Lp(2.0), y, 1.0)
+    found = solve(problem, "interior", max_iter=2)
+    assert found.status is Status.MAX_ITER
+    assert found.beta.shape == (17000,) and found.certificate.lower <= found.certificate.upper
+    assert solve(problem, "interior", tol=1e-4).converged

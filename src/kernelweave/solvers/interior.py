@@ -122,7 +122,10 @@ class Interior(Solver):
         return False
 
     def read(self, problem: Problem, state: InteriorState) -> Point:
-        gram, weights, u = problem.gram, state.mix.weights, state.u + state.apart
+        gram, weights = problem.gram, state.mix.weights
+        if state.scout is not None:  # nothing is known of all samples yet
+            return Point(0.0 * problem.y, weights)
+        u = state.u + state.apart
         f = state.f if not np.any(to_host(state.apart)) else gram.lift(gram.per_column(weights) * u)
         return Point(state.sign * state.a, weights, gram.energies(u), f)
 

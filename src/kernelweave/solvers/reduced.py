@@ -9,6 +9,8 @@ import numpy as np
 from ..arrays import Array, cholesky, device_of, namespace
 from ..grams.base import GramStack
 
+DRAWN = 500  # samples for each column from which an accelerator forms the matrix, where there are many more
+GOLDEN = 0.6180339887498949  # its multiples fill the unit interval evenly
 SPARE = 0.1  # weight of the samples, together, that may be left out of the factored matrix
 PATIENCE = 30  # corrections after which a direction is taken as it is
 DIVERGED = 1e3  # times the least error so far: beyond it corrections only do harm
@@ -46,18 +48,23 @@ class Reduced:
         self.total, self.sums = float(xp.sum(theta)), gram.fold(theta)
         self.root = gram.per_column(np.sqrt(np.maximum(weights, 0.0)))
         self.bend = u[:, None] * gram.asarray(np.repeat(_root(2.0 * jacobian), gram.ranks, axis=0))  # (D, r)
-        self.G, inverse = self._factored(rough=rough and gram.on_host)
+        self.G, inverse = self._factored(rough)
         self.failed = inverse is None  # whether a better matrix would have helped
-        self.inverse: Callable[[Array], Array] = inverse or self._factored(rough=False)[1] or (lambda z: z)
+        if inverse is None:
+            self.G, inverse = self._factored(rough=False)
+        self.inverse: Callable[[Array], Array] = inverse or (lambda z: z)
 
     def _factored(self, rough: bool) -> tuple[Array, Callable[[Array], Array] | None]:
         """Return G, perhaps from some samples only, and what solves with ``I + L'GL``."""
         xp, theta, rows, sums, total = namespace(self.theta), self.theta, None, self.sums, self.total
-        if rough:
+        if rough and self.gram.on_host:
             theta, rows = samples_that_matter(theta, SPARE)
+        elif rough:
+            theta, rows = drawn_by_weight(theta, DRAWN * self.gram.features.shape[1])
+        self.exact = rows is None and not self.gram.on_host
         if rows is not None:
             sums, total = self.gram.fold(theta), float(xp.sum(theta))
-        G = self.gram.weighted(theta, rows, rough=rough) - sums[:, None] * (sums / total)[None, :]
+        G = self.gram.weighted(theta, rows, rough=rough and self.gram.on_host) - sums[:, None] * (sums / total)[None, :]
         right = xp.concat([G * self.root[None, :], G @ self.bend], axis=1)
         A = xp.concat([self.root[:, None] * right, xp.matrix_transpose(self.bend) @ right], axis=0)
         return G, cholesky(A + xp.eye(A.shape[0], dtype=A.dtype, device=device_of(A)))
@@ -77,10 +84,10 @@ class Reduced:
         z = self.inverse(self._gather(centred - self.G @ p))
         t = p + self._scatter(z)
         lifted = self.gram.lift(t)
-        if self.gram.on_host:
-            z, lifted, folded = self._corrected(z, lifted, weighted, excess)
-        else:
+        if self.exact:
             folded = centred - self.G @ t
+        else:
+            z, lifted, folded = self._corrected(z, lifted, weighted, excess)
         level = (excess - float(xp.sum(theta * lifted))) / self.total
         return weighted - theta * (lifted + level), level, folded
 
@@ -148,3 +155,21 @@ def samples_that_matter(
     least = float(theta[order[gone]])
     kept = theta >= least
     return xp.where(kept, theta, 0.0 * theta), xp.nonzero(kept)[0]
+
+
+def drawn_by_weight(
+    theta: Array,  # (n,)
+    count: int,
+) -> tuple[Array, Array | None]:
+    """Return weights of about ``count`` samples that stand for all, drawn in proportion to theta; None for all."""
+    xp, n = namespace(theta), theta.shape[0]
+    if n < 2 * count:
+        return theta, None
+    level = float(xp.sum(theta)) / count
+    for _ in range(6):  # until those drawn for certain, and the others by their share, are as many as asked for
+        certain = theta >= level
+        rest = count - int(xp.sum(xp.astype(certain, xp.int64)))
+        level = float(xp.sum(xp.where(certain, 0.0 * theta, theta))) / max(rest, 1)
+    place = xp.astype(xp.arange(n, device=device_of(theta)), theta.dtype) * GOLDEN
+    kept = (place - xp.floor(place)) * level < theta
+    return xp.where(kept, xp.where(theta > level, theta, level + 0.0 * theta), 0.0 * theta), xp.nonzero(kept)[0]
