@@ -636,3 +636,26 @@ def test_interior_cut_off_while_it_looks_at_few_samples_still_answers(rng):
     assert found.status is Status.MAX_ITER
     assert found.beta.shape == (17000,) and found.certificate.lower <= found.certificate.upper
     assert solve(problem, "interior", tol=1e-4).converged
+
+
+def test_newton_from_a_model_that_leaves_no_sample_in_error(rng):
+    V = rng.normal(size=(40, 2)) + np.repeat([[8.0], [-8.0]], 20, axis=0)
+    problem = Problem(LowRankGram(V, [1, 1]), losses.SquaredHinge(), penalties.Lp(2.0), np.sign(V[:, 0]), 1.0)
+    assert solve(problem, "newton", start=100.0 * problem.y).converged
+
+
+@pytest.mark.parametrize("penalty", [penalties.L1(), penalties.Lp(2.0), penalties.ElasticNet(0.1, 0.5)], ids=label)
+def test_interior_where_the_kernels_tell_nothing_apart(penalty):
+    problem = Problem(LowRankGram(np.ones((8, 1)), [1]), losses.Hinge(), penalty, np.repeat([1.0, -1.0], 4), 1.0)
+    assert solve(problem, "interior").gap == 0.0
+
+
+def test_ranks_may_be_unsigned():
+    gram = LowRankGram(np.ones((2, 6)), np.array([3, 3], dtype=np.uint8))
+    assert_array_equal(gram.quad(np.ones(2)), [12.0, 12.0])
+
+
+@pytest.mark.parametrize("C", [np.ones(3), np.ones((1, 4)), np.ones((4, 1))], ids=["short", "row", "column"])
+def test_costs_of_another_shape_are_refused(C):
+    with pytest.raises(ValueError, match="one for each of the 4 samples"):
+        Problem(LowRankGram(np.eye(4), [4]), losses.Hinge(), penalties.L1(), np.array([1.0, 1.0, -1.0, -1.0]), C)

@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris
@@ -274,3 +275,28 @@ def test_kernels_in_doubt_are_clipped_on_request(wdbc, psd):
 def test_progress_shows_the_gap(wdbc, capsys):
     machine(kw.Nystroem(rank=10), progress=True).fit(*wdbc)
     assert "gap" in capsys.readouterr().err
+
+
+def test_clipped_kernels_have_the_size_that_clipping_gives_them():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = X[:, 0] * X[:, 1] > 0
+    bank = [K.Sigmoid(gamma=1.0, coef0=-1.0), K.RBF()]
+    exact = kw.MKLClassifier(bank, penalty="lp", psd="clip", tol=1e-7).fit(X, y)
+    whole = kw.Nystroem(rank=60)
+    model = kw.MKLClassifier(bank, penalty="lp", psd="clip", tol=1e-7, approximation=whole, random_state=0).fit(X, y)
+    assert_allclose(model.kernel_scales_, exact.kernel_scales_, rtol=1e-6)
+    assert model.objective_ == pytest.approx(exact.objective_, rel=1e-5)
+
+
+@pytest.mark.parametrize("landmarks", ["given", "kmeans"])
+def test_a_model_does_not_change_with_the_arrays_it_was_given(landmarks):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 3))
+    Z, new = X[:10].copy(), rng.normal(size=(5, 3))
+    given = kw.Nystroem(rank=10, landmarks=Z) if landmarks == "given" else kw.Nystroem(rank=30, landmarks="kmeans")
+    model = kw.MKLClassifier("rbf", approximation=given, random_state=0).fit(X, X[:, 0] > 0)
+    before = model.decision_function(new)
+    X *= 0.0
+    Z *= 0.0
+    assert_allclose(model.decision_function(new), before)

@@ -10,6 +10,7 @@ import pickle
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.preprocessing import StandardScaler
@@ -17,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 import kernelweave as kw
 from kernelweave import kernels as K
 from kernelweave.arrays import device_of, to_host
+from kernelweave.grams import LowRankGram
 
 MODULES = {"strict": "array_api_strict", "torch": "torch"}
 BANK = K.rbf(gamma=[0.01, 0.1]) + K.linear() + K.polynomial(degree=2)
@@ -196,6 +198,21 @@ def test_on_a_graphics_card(wdbc, cuda):
     model = machine(penalty="lp", tol=1e-6).fit(X, y)
     assert model.predict(X).device == model.dual_coef_.device == X.device
     assert model.objective_ == pytest.approx(machine(penalty="lp", tol=1e-6).fit(*wdbc).objective_, rel=2e-6)
+
+
+@pytest.mark.parametrize("cuda", [True], ids=["torch-cuda"])
+def test_single_precision_products_on_a_graphics_card(cuda):
+    torch = pytest.importorskip("torch", reason="this library is not installed")
+    if not torch.cuda.is_available():
+        pytest.skip("there is no graphics card")
+    rng = np.random.default_rng(0)
+    V, beta, z = rng.normal(size=(1003, 37)).astype(np.float32), rng.normal(size=1003), rng.normal(size=37)
+    here, there = LowRankGram(V, [30, 7]), LowRankGram(torch.asarray(V, device="cuda"), [30, 7])
+    wide = torch.stack([torch.asarray(beta)] * 2, dim=1).cuda()
+    assert_allclose(there.fold(wide[:, 0]).cpu().numpy(), here.fold(beta), rtol=1e-12)
+    assert_allclose(there.lift(torch.asarray(z).cuda()).cpu().numpy(), here.lift(z), rtol=1e-12)
+    theta = there.asarray(beta**2)
+    assert_allclose(there.weighted(theta).cpu().numpy(), here.weighted(beta**2), rtol=1e-10)
 
 
 # --- refusals -----------------------------------------------------------------------

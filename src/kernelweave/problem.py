@@ -51,6 +51,8 @@ class Problem:
         n, m = self.gram.shape
         y, cost = self.gram.asarray(self.y), self.gram.asarray(self.C)
         xp = namespace(y)
+        if tuple(cost.shape) not in ((), (1,), (n,)):
+            raise ValueError(f"C has shape {tuple(cost.shape)}: give one number, or one for each of the {n} samples.")
         cost = cost if cost.shape == (n,) else cost + xp.zeros(n, dtype=xp.float64, device=device_of(cost))
         object.__setattr__(self, "y", y)
         object.__setattr__(self, "C", cost)

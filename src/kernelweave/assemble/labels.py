@@ -102,6 +102,7 @@ def read_weight(sample_weight: Any, beside: Array) -> Array:
     if sample_weight is None:
         return xp.ones(n, dtype=xp.float64, device=device_of(beside))
     if is_foreign(sample_weight):
+        sample_weight = sample_weight.detach() if hasattr(sample_weight, "detach") else sample_weight
         check_finite(sample_weight, "sample_weight")
     else:
         sample_weight = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")

@@ -54,14 +54,14 @@ def _scale(V, root, out, n, D, stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr
 def scale(V, root, out):
     """Write the rows of V, each times its entry of ``root``, into ``out``, float64 of the same shape."""
     n, D = V.shape
-    _scale[(triton.cdiv(n, FEW), triton.cdiv(D, WIDE))](V, root, out, n, D, V.stride(0), FEW, WIDE)
+    _scale[(triton.cdiv(n, FEW), triton.cdiv(D, WIDE))](V, root.contiguous(), out, n, D, V.stride(0), FEW, WIDE)
     return out
 
 
 def lift(V, z, out):
     """Write ``V z`` into ``out``, shape (n,)."""
     n, D = V.shape
-    _lift[(triton.cdiv(n, FEW),)](V, z, out, n, D, V.stride(0), FEW, WIDE)
+    _lift[(triton.cdiv(n, FEW),)](V, z.contiguous(), out, n, D, V.stride(0), FEW, WIDE)
     return out
 
 
@@ -69,5 +69,5 @@ def fold(V, beta, parts):
     """Write the sums of ``V' beta`` over chunks of samples into ``parts``, shape (CHUNKS, D)."""
     n, D = V.shape
     size = triton.cdiv(triton.cdiv(n, CHUNKS), ROWS) * ROWS
-    _fold[(triton.cdiv(D, COLUMNS), CHUNKS)](V, beta, parts, n, D, V.stride(0), size, ROWS, COLUMNS)
+    _fold[(triton.cdiv(D, COLUMNS), CHUNKS)](V, beta.contiguous(), parts, n, D, V.stride(0), size, ROWS, COLUMNS)
     return parts

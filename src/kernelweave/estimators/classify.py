@@ -170,7 +170,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         ----------
         X : array, DataFrame or sparse matrix of shape (n, d); or a stack of shape (n, n, m)
             The training samples; float32 samples have their kernels stored in float32. With an approximation
-            also a torch tensor or an array of any library with the array API: all work with an entry per
+            also a torch tensor or an array of another library with the array API: all work with an entry per
             sample is then done by that library, on the array's device.
         y : array of shape (n,)
             Labels; for tensors X, a tensor on the same device or anything that NumPy reads.

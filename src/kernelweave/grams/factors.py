@@ -166,6 +166,7 @@ def build(job: Job, sources: Sequence[Source], plan: Sequence[np.ndarray | None]
     flat = xp.empty((n * sum(ranks),), dtype=getattr(xp, job.dtype), device=device_of(base))
     survey = _survey(job, sources, [None if mix is None else beside(job.X, mix) for mix in plan], flat)
     values, turns = zip(*(_axes(product) for product in survey.products), strict=True)
+    survey = _clipped(survey, values, job)
     scales = _scales(survey, ranks, job)
     scales = np.where([turn.shape[1] > 0 for turn in turns], scales, 0.0)
     kept = np.flatnonzero(scales)
@@ -185,6 +186,14 @@ def _axes(product: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     values, vectors = _eigh(product)
     count = int(np.sum(values > max(TINY * values[0], 0.0)))
     return values[:count], vectors[:, :count]
+
+
+def _clipped(survey: _Survey, values: Sequence[np.ndarray], job: Job) -> _Survey:
+    """Return the survey with sizes of what is left of kernels that may have had a negative part."""
+    held = np.array([squares.sum() for squares in values])
+    known = np.array([bool(kernel.psd) for kernel in job.kernels])
+    mean = np.where(known, survey.mean, held / job.X.shape[0])
+    return replace(survey, trace=np.where(known, survey.trace, held), mean=mean)
 
 
 def _scales(survey: _Survey, ranks: Sequence[int], job: Job) -> np.ndarray:

@@ -46,7 +46,10 @@ def _given(landmarks: Any, X: Any) -> Any:
     Z = landmarks if is_foreign(landmarks) or hasattr(landmarks, "tocsr") else np.asarray(landmarks)
     if Z.ndim != 2 or Z.shape[1] != X.shape[1] or Z.shape[0] == 0:
         raise ValueError(f"landmarks must have shape (p, {X.shape[1]}), as X has columns; got {tuple(Z.shape)}.")
-    return like(X, Z, dtype_name(X)) if is_foreign(X) else cast(Z, X.dtype)
+    if is_foreign(X) != is_foreign(Z):
+        raise TypeError("landmarks must be an array of the same library as X.")
+    own = like(X, Z, dtype_name(X)) if is_foreign(X) else cast(Z, X.dtype)
+    return own.copy() if hasattr(own, "copy") else own + 0.0  # the model must not change with the user's array
 
 
 def _uniform(count: int, kernels: Sequence[Kernel], X: Any, rng: np.random.RandomState) -> Any:
@@ -66,7 +69,7 @@ def _kmeans(count: int, kernels: Sequence[Kernel], X: Any, rng: np.random.Random
     """Centres of clusters, of some of the samples where there are many."""
     some = _candidates(count, X, rng)
     if count == some.shape[0]:
-        return some
+        return some.copy() if hasattr(some, "copy") else some + 0.0
     if is_foreign(X):
         return _lloyd(count, some, rng)
     from sklearn.cluster import MiniBatchKMeans

@@ -38,10 +38,11 @@ class LowRankGram(GramStack):
     def __init__(self, features: Array, ranks: Sequence[int] | np.ndarray):
         if features.ndim != 2 or dtype_name(features) not in ("float32", "float64"):
             raise ValueError("features must have shape (n, D) and hold float32 or float64.")
-        self.ranks = np.asarray(ranks) if len(ranks) else np.zeros(0, dtype=int)
-        whole = self.ranks.dtype.kind in "iu" and self.ranks.ndim == 1 and bool(np.all(self.ranks >= 1))
-        if not whole or self.ranks.sum() != features.shape[1]:
+        given = np.asarray(ranks)
+        whole = given.ndim == 1 and (given.dtype.kind in "iu" or given.size == 0) and bool(np.all(given >= 1))
+        if not whole or int(given.sum()) != features.shape[1]:
             raise ValueError(f"ranks must be whole numbers from 1 on that add up to the {features.shape[1]} columns.")
+        self.ranks = given.astype(np.int64)
         self.features = np.ascontiguousarray(features) if is_numpy(features) else features
         self.starts = np.concatenate([[0], np.cumsum(self.ranks)[:-1]])
 

@@ -207,7 +207,7 @@ class Lp(MixingPenalty):
 
     def toll(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         p = self.p
-        return None if np.isinf(p) else (w**p, p * w ** (p - 1.0), p * (p - 1.0) * w ** (p - 2.0))
+        return None if p > 100 else (w**p, p * w ** (p - 1.0), p * (p - 1.0) * w ** (p - 2.0))
 
     def compiled(self, m: int) -> tuple[Any, np.ndarray]:
         from ..compiled import rules

@@ -38,6 +38,7 @@ __all__ = [
     "solve",
 ]
 
+HEAVY = 1e5  # cost times size of the kernels beyond which the interior point loses its footing
 WIDE = 600  # columns from which a matrix of samples that err is cheaper than one of all samples
 
 _NAMES: dict[str, type[Solver]] = {
@@ -64,6 +65,8 @@ def _on_kernels(problem: Problem) -> Solver:
 
 def _on_factors(problem: Problem, tol: float) -> Solver:
     """Return what was fastest in ``benchmarks/lowrank.py`` and ``benchmarks/gpu.py`` on problems of this kind."""
+    if not hasattr(problem.loss, "quadratic"):
+        return Interior()  # refused by name
     if Interior().refuse(problem):
         return Newton()
     features = problem.gram.features
@@ -73,4 +76,5 @@ def _on_factors(problem: Problem, tol: float) -> Solver:
     heft = float(problem.C.max()) * float(np.sum(few.astype(float) ** 2)) / (few.shape[0] * problem.gram.shape[1])
     if heft <= (10.0 if tol >= 1e-4 else 1.0) and not Coordinate().refuse(problem):
         return Coordinate()
-    return SsNAL() if features.shape[1] > WIDE and not SsNAL().refuse(problem) else Interior()
+    wide = features.shape[1] > WIDE or heft > HEAVY
+    return SsNAL() if wide and not SsNAL().refuse(problem) else Interior()

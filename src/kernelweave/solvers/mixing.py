@@ -85,7 +85,7 @@ class Barrier(Following):
         if self.weights is None:
             self.weights = self.penalty.weights_of_norms(np.ones(m))
         slope = self._toll()[1]
-        self.level = HEADROOM * float(np.max(q / slope))
+        self.level = HEADROOM * float(np.max(q / slope)) or 1.0
         self.slack = np.maximum(self.level * slope - q, 2.0 * self.share * mu / self.weights)
         self.update(q)
 
@@ -165,7 +165,7 @@ class Odds(Following):
 
     def update(self, q: np.ndarray) -> None:
         c1, c2 = self.penalty.c1, self.penalty.c2
-        self.q, self.root, self.spread = q, np.sqrt(np.maximum(q, 1e-24 * q.max())), 1.0 + c2 * self.odds
+        self.q, self.root, self.spread = q, np.sqrt(np.maximum(q, max(1e-24 * q.max(), 1e-30))), 1.0 + c2 * self.odds
         self.weights = self.odds / self.spread
         self.give = 1.0 / (self.slack / self.odds + c1 * c2)
         self.jacobian = np.diag(0.5 * self.give / (self.root * self.spread**2))

@@ -77,6 +77,8 @@ class Newton(Solver):
         ask = (box.linear - state.f - state.bias) / box.ridge
         theta = xp.where((ask > box.lower) & (ask < box.upper), 1.0 / box.ridge, 0.0 * ask)
         per, u = gram.per_column, state.u
+        if not bool(xp.any(theta > 0)):  # no sample errs: the model is larger than it need be
+            return 0.0 * u
         inner = gram.inner(u, u)
         behind = -per(2.0 * jacobian @ inner) * u  # w u - S u
         close = CLOSE * max(float(u @ u) ** 0.5, 1.0)
