@@ -46,8 +46,8 @@ def _given(landmarks: Any, X: Any) -> Any:
     Z = landmarks if is_foreign(landmarks) or hasattr(landmarks, "tocsr") else np.asarray(landmarks)
     if Z.ndim != 2 or Z.shape[1] != X.shape[1] or Z.shape[0] == 0:
         raise ValueError(f"landmarks must have shape (p, {X.shape[1]}), as X has columns; got {tuple(Z.shape)}.")
-    if is_foreign(X) != is_foreign(Z):
-        raise TypeError("landmarks must be an array of the same library as X.")
+    if is_foreign(Z) and not is_foreign(X):
+        raise TypeError("landmarks must be NumPy's where X is, not an array of another library.")
     own = like(X, Z, dtype_name(X)) if is_foreign(X) else cast(Z, X.dtype)
     return own.copy() if hasattr(own, "copy") else own + 0.0  # the model must not change with the user's array
 

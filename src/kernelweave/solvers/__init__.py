@@ -38,6 +38,8 @@ __all__ = [
     "solve",
 ]
 
+LIGHT = 10.0  # cost times size of the kernels up to which single coordinates get there soon
+MANY = 10**6  # features below which every solver is quick, and the most robust is taken
 HEAVY = 1e5  # cost times size of the kernels beyond which the interior point loses its footing
 WIDE = 600  # columns from which a matrix of samples that err is cheaper than one of all samples
 
@@ -74,7 +76,8 @@ def _on_factors(problem: Problem, tol: float) -> Solver:
         return Interior()
     few = features[:: max(1, features.shape[0] // 1000)]
     heft = float(problem.C.max()) * float(np.sum(few.astype(float) ** 2)) / (few.shape[0] * problem.gram.shape[1])
-    if heft <= (10.0 if tol >= 1e-4 else 1.0) and not Coordinate().refuse(problem):
+    easy = heft <= LIGHT and tol >= 1e-4 and problem.penalty.smooth and features.size >= MANY
+    if easy and not Coordinate().refuse(problem):
         return Coordinate()
     wide = features.shape[1] > WIDE or heft > HEAVY
     return SsNAL() if wide and not SsNAL().refuse(problem) else Interior()
