@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import signal
+import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -554,6 +555,20 @@ def table(headers: list[str], rows: list[list[object]]) -> str:
     return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
 
 
+def markdown(headers: list[str], rows: list[list[object]]) -> str:
+    """A table for people."""
+    lines = [headers, ["---"] * len(headers), *rows]
+    return "\n".join("| " + " | ".join(str(value) for value in line) + " |" for line in lines)
+
+
+def canvas(rows: int, columns: int):
+    """A figure and its axes in two dimensions."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(3.4 * columns, 2.9 * rows + 0.3), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False)
+
+
 def number(value: float | None, digits: int = 3) -> str:
     """A short number, a dash where there is none."""
     return "-" if value is None or not np.isfinite(value) else f"{value:.{digits}g}"
@@ -569,6 +584,30 @@ def save(name: str, payload: dict) -> Path:
     }  # fmt: skip
     path.write_text(json.dumps({"made_with": made, **payload}, indent=1, default=float) + "\n")
     return path.relative_to(HERE.parent)
+
+
+class Cells:
+    """Measurements by name, kept in a JSON file that is written after each of them, beside facts about all."""
+
+    def __init__(self, name: str, cap: float, again: bool, facts: dict):
+        self.name, self.cap, self.facts, self.made = name, cap, facts, {}
+        path = RESULTS / f"{name}.json"
+        if path.exists() and not again:
+            self.made = json.loads(path.read_text())["cells"]
+
+    def get(self, key: str, job) -> dict:
+        """The cell of this name; `job` makes it where there is none, or one that was cut off earlier than now."""
+        cell = self.made.get(key)
+        if cell is None or (cell["cut"] and cell["cap"] < self.cap):
+            print(f"  {time.strftime('%H:%M:%S')} {key} ...", end=" ", file=sys.stderr, flush=True)
+            cell = self.made[key] = {**job(), "cap": self.cap}
+            print(f"{number(cell['seconds'])} s, gap {number(cell['gap'], 2)}", file=sys.stderr, flush=True)
+            self.write()
+        return cell
+
+    def write(self) -> Path:
+        """Write all cells."""
+        return save(self.name, {**self.facts, "cells": self.made})
 
 
 def options(doc: str | None, cap: float = 120.0, sizes: bool = False) -> argparse.ArgumentParser:

@@ -209,6 +209,8 @@ def test_memory_is_estimated_before_anything_is_allocated(monkeypatch):
         check_memory((1000, 1000, 10), np.float32, memory=2**20)
     monkeypatch.setattr(memory, "available_memory", lambda: 1000.0)
     with pytest.raises(ValueError, match=r"memory='auto' allows 0\.8 KiB"):
+        check_memory((100, 100, 1), np.float32)
+    with pytest.raises(ValueError, match="does not hold one sample's column of all kernels"):
         made()
 
 

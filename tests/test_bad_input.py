@@ -213,10 +213,10 @@ FIT = {
     "max_iter in parts": ({"max_iter": 1.5}, X, TypeError, "max_iter must be a whole number"),
     "memory in words": ({"memory": "4GB"}, X, TypeError, "memory must be 'auto' or a number of bytes"),
     "too little memory": (
-        {"memory": 10_000},
+        {"memory": 10},
         X,
         ValueError,
-        "use fewer kernels or rows, X as float32, or a larger",
+        "use a larger memory= in bytes, or fewer kernels",
     ),
     "no memory to clip": (
         {"kernels": "precomputed", "psd": "clip", "memory": 10},

@@ -21,7 +21,6 @@ Cells are written as they are made, and a second start goes on where the first o
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from contextlib import suppress
@@ -32,7 +31,21 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from common import RESULTS, TOL, capped, capped_solve, gaussians, number, nystroem, options, rows_of, save, standardised
+from common import (
+    RESULTS,
+    TOL,
+    Cells,
+    canvas,
+    capped,
+    capped_solve,
+    gaussians,
+    markdown,
+    number,
+    nystroem,
+    options,
+    rows_of,
+    standardised,
+)
 
 C = 1000.0
 SETS = {  # in the order of the paper's Table 1; the first four are in its Figures 1 and 3
@@ -64,31 +77,7 @@ SAYS = {
 }
 
 
-# ------------------------------------------------------------------------------------------------ cells
-
-
-class Cells:
-    """Measurements by name, kept in a JSON file that is written after each of them."""
-
-    def __init__(self, name: str, cap: float, again: bool):
-        self.name, self.cap, self.made = name, cap, {}
-        path = RESULTS / f"{name}.json"
-        if path.exists() and not again:
-            self.made = json.loads(path.read_text())["cells"]
-
-    def get(self, key: str, job) -> dict:
-        """The cell of this name; `job` makes it where there is none, or one that was cut off earlier than now."""
-        cell = self.made.get(key)
-        if cell is None or (cell["cut"] and cell["cap"] < self.cap):
-            print(f"  {time.strftime('%H:%M:%S')} {key} ...", end=" ", file=sys.stderr, flush=True)
-            cell = self.made[key] = {**job(), "cap": self.cap}
-            print(f"{number(cell['seconds'])} s, gap {number(cell['gap'], 2)}", file=sys.stderr, flush=True)
-            self.write()
-        return cell
-
-    def write(self) -> Path:
-        """Write all cells."""
-        return save(self.name, {"C": C, "gap": TOL, "cells": self.made})
+# ------------------------------------------------------------------------------------------------ samples
 
 
 def split(name: str, seed: int, rows: int | None) -> tuple[np.ndarray, ...]:
@@ -265,12 +254,6 @@ def seconds_to(cell: dict | None, goal: float) -> float | None:
 
 
 # ------------------------------------------------------------------------------------------------ tables
-
-
-def markdown(headers: list[str], rows: list[list[object]]) -> str:
-    """A table for people."""
-    lines = [headers, ["---"] * len(headers), *rows]
-    return "\n".join("| " + " | ".join(str(value) for value in line) + " |" for line in lines)
 
 
 def rank_table(cells: Cells, p: float, args) -> str:
@@ -490,14 +473,6 @@ def draw(cells: Cells, args) -> list[Path]:
     return made + machine_picture(cells, 6, args) + machine_picture(cells, 7, args)
 
 
-def canvas(rows: int, columns: int):
-    """A figure and its axes in two dimensions."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(3.4 * columns, 2.9 * rows + 0.3), layout="constrained")
-    return figure, figure.subplots(rows, columns, squeeze=False)
-
-
 def keep(figure, cells: Cells, number: int) -> list[Path]:
     """Write a picture beside the JSON."""
     path = RESULTS / f"{cells.name}_figure{number}.png"
@@ -650,7 +625,8 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="forget the cells made before")
     args = parser.parse_args()
     settle(args)
-    cells = Cells("lowrank_paper_fast" if args.fast else "lowrank_paper", args.cap, args.again)
+    facts = {"C": C, "gap": TOL}
+    cells = Cells("lowrank_paper_fast" if args.fast else "lowrank_paper", args.cap, args.again, facts)
     warm_up()
     for p, figures in ((2.0, {1, 2}), (1.1, {3, 4})):
         if args.figures & figures:

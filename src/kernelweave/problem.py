@@ -115,21 +115,28 @@ class Status(Enum):
 
 @dataclass
 class History:
-    """Bounds along a fit, one row each time the judge was asked."""
+    """Bounds along a fit, one row each time the judge was asked.
+
+    ``hit_rate`` is the share of the columns asked for so far that had been kept, where kernels are computed on demand.
+    """
 
     iteration: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     lower: list[float] = field(default_factory=list)
     upper: list[float] = field(default_factory=list)
     kernels: list[int] = field(default_factory=list)
+    hit_rate: list[float] = field(default_factory=list)
 
-    def add(self, iteration: int, seconds: float, certificate: Certificate, weights: np.ndarray) -> None:
+    def add(
+        self, iteration: int, seconds: float, certificate: Certificate, weights: np.ndarray, hit_rate: float
+    ) -> None:
         """Record one row."""
         self.iteration.append(iteration)
         self.seconds.append(seconds)
         self.lower.append(certificate.lower)
         self.upper.append(certificate.upper)
         self.kernels.append(int(np.count_nonzero(weights)))
+        self.hit_rate.append(hit_rate)
 
     @property
     def gap(self) -> list[float]:

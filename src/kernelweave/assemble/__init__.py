@@ -5,13 +5,13 @@ from .factors import FactorAssembly, described, from_factors
 from .labels import Targets, Task, read_targets, read_weight, split_tasks
 from .memory import available_memory, check_memory
 from .parameters import Options, check_number, check_whole
-from .stacks import DenseAssembly, from_samples, from_stack, read_stack, real_array
+from .stacks import KernelAssembly, from_samples, from_stack, read_stack, real_array
 from .tensors import check_together, read_labels, read_tensor
 
 __all__ = [
     "Assembly",
-    "DenseAssembly",
     "FactorAssembly",
+    "KernelAssembly",
     "Options",
     "Predictor",
     "Targets",

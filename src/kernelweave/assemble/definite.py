@@ -34,18 +34,22 @@ def check_symmetric(stack: np.ndarray, names: list[str], source: str) -> None:
 
 def check_definite(stack: np.ndarray, names: list[str], unknown: list[int], random_state: Any) -> bool:
     """Refuse kernels with a negative eigenvalue; True if not all samples were looked at, which can be too dear."""
-    n = stack.shape[0]
-    size = min(n, max(64, int((3 * CHECK_FLOPS / max(len(unknown), 1)) ** (1 / 3))))
-    index = np.arange(n)
-    if size < n:
-        rng = check_random_state(0 if random_state is None else random_state)
-        index = np.sort(rng.choice(n, size, replace=False))
+    index = some_samples(stack.shape[0], len(unknown), random_state)
     for first in range(0, len(unknown), 32):
         some = unknown[first : first + 32]
         for k, K in zip(some, np.moveaxis(stack[np.ix_(index, index, np.array(some))], 2, 0), strict=True):
             if not _is_definite(K.astype(float), stack.dtype):
                 refuse_indefinite(names[k])
-    return size < n and bool(unknown)
+    return index.size < stack.shape[0] and bool(unknown)
+
+
+def some_samples(n: int, kernels: int, random_state: Any) -> np.ndarray:
+    """Return as many samples, in order, as can be looked at in reasonable time: all of a few."""
+    size = min(n, max(64, int((3 * CHECK_FLOPS / max(kernels, 1)) ** (1 / 3))))
+    if size == n:
+        return np.arange(n)
+    rng = check_random_state(0 if random_state is None else random_state)
+    return np.sort(rng.choice(n, size, replace=False))
 
 
 def refuse_indefinite(name: str) -> None:

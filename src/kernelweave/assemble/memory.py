@@ -11,6 +11,7 @@ import numpy as np
 from ..arrays import free_bytes, is_foreign, readable
 
 SHARE = 0.8  # of the memory available, how much "auto" lets the kernels take
+CACHE_SHARE = 0.5  # the same for columns kept of kernels that are not stored
 FEATURES_SHARE = 0.65  # the same for features, beside which solvers keep products of half their size
 BUFFER = 16 * 2**20  # bytes of kernel entries computed at a time
 
@@ -32,8 +33,7 @@ def check_memory(shape: tuple[int, ...], dtype: Any, memory: Any = "auto") -> No
     >>> from kernelweave.assemble import check_memory
     >>> check_memory((100, 100, 3), "float64", memory=1e6)
     """
-    need = int(np.prod([int(length) for length in shape], dtype=object)) * np.dtype(dtype).itemsize
-    allowed = available_memory() * SHARE if memory == "auto" else float(memory)
+    need, allowed = _bytes(shape, dtype), _allowed(memory, SHARE)
     if need <= allowed:
         return
     halve = ", X as float32" if np.dtype(dtype) == np.float64 else ""
@@ -42,6 +42,24 @@ def check_memory(shape: tuple[int, ...], dtype: Any, memory: Any = "auto") -> No
         f"{np.dtype(dtype).name}), but memory={memory!r} allows {readable(allowed)}: "
         f"use fewer kernels or rows{halve}, or a larger memory= in bytes."
     )
+
+
+def fits(shape: tuple[int, ...], dtype: Any, memory: Any = "auto") -> bool:
+    """Whether a stack of this shape may be stored; the same bytes as `check_memory` allows."""
+    return _bytes(shape, dtype) <= _allowed(memory, SHARE)
+
+
+def cache_bytes(shape: tuple[int, ...], dtype: Any, memory: Any = "auto") -> float:
+    """Return the bytes that columns of a stack of this shape may take when not all of them can be kept."""
+    return min(_allowed(memory, CACHE_SHARE), float(_bytes(shape, dtype)))
+
+
+def _bytes(shape: tuple[int, ...], dtype: Any) -> int:
+    return int(np.prod([int(length) for length in shape], dtype=object)) * np.dtype(dtype).itemsize
+
+
+def _allowed(memory: Any, share: float) -> float:
+    return available_memory() * share if memory == "auto" else float(memory)
 
 
 def allowed_features(X: Any, memory: Any = "auto") -> float:

@@ -1,4 +1,4 @@
-"""Kernels on the training samples: computed or taken, checked, scaled."""
+"""Kernels on the training samples: computed or taken, checked, scaled; stored where they fit."""
 
 from __future__ import annotations
 
@@ -8,23 +8,26 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import is_foreign, kind_of, readable
-from ..grams import DenseGram
-from ..kernels import Kernel, as_kernels, evaluate
+from ..arrays import is_foreign, kind_of
+from ..grams import CachedGram, DenseGram
+from ..grams.factors import refuse_infinite
+from ..kernels import Against, Kernel, as_kernels, evaluate
 from ..problem import Problem
 from .base import Assembly, say_dropped
-from .definite import ASYMMETRY, check_definite, check_symmetric, clip, refuse_indefinite
+from .definite import ASYMMETRY, check_definite, check_symmetric, clip, refuse_indefinite, some_samples
 from .expansion import Expansion
 from .labels import Targets
-from .memory import check_memory, row_blocks, rows_at_a_time
+from .memory import cache_bytes, check_memory, fits, row_blocks, rows_at_a_time
 from .parameters import Options
+
+CACHED = np.dtype(np.float32)  # precision in which columns computed on demand are kept
 
 
 @dataclass(frozen=True)
-class DenseAssembly(Assembly):
-    """Kernels on the training samples as matrices."""
+class KernelAssembly(Assembly):
+    """Kernels on the training samples as matrices, stored or computed column by column."""
 
-    gram: DenseGram
+    gram: DenseGram | CachedGram
     kernels: list[Kernel] | None = None  # (m,) resolved; None for a precomputed stack
     X: Any = None  # (n, d) the rows that count; None for a precomputed stack
     bases: dict[int, np.ndarray] = field(default_factory=dict)  # positive eigenvectors of each clipped kernel
@@ -32,9 +35,7 @@ class DenseAssembly(Assembly):
 
     @property
     def storage(self) -> str:
-        stack = self.gram.stack
-        seen = ", definiteness looked at on some samples only" if self.doubtful else ""
-        return f"dense {stack.dtype.name}, {readable(stack.nbytes)}{seen}"
+        return self.gram.storage + (", definiteness looked at on some samples only" if self.doubtful else "")
 
     def check_energies(self, problem: Problem, beta: np.ndarray) -> None:
         """Refuse an answer along which a kernel shows a negative eigenvalue that the check at the door missed."""
@@ -69,7 +70,7 @@ def from_samples(
     weight: np.ndarray,  # (n,)
     names: Sequence[str] | None = None,  # (d,)
     frame: Any = None,
-) -> DenseAssembly:
+) -> KernelAssembly:
     """Compute kernels on samples.
 
     Parameters
@@ -89,7 +90,7 @@ def from_samples(
 
     Returns
     -------
-    DenseAssembly
+    KernelAssembly
 
     Examples
     --------
@@ -101,14 +102,52 @@ def from_samples(
     """
     bank = resolve_bank(X, kernels, options, weight, names, frame)
     shape = (X.shape[0], X.shape[0], len(bank))
-    check_memory(shape, X.dtype, options.memory)
-    stack = np.empty(shape, dtype=X.dtype)
-    _fill(stack, bank, X)
-    labels = [kernel.name for kernel in bank]
     unknown = [k for k, kernel in enumerate(bank) if not kernel.psd]
+    if unknown and options.psd == "clip":
+        check_memory(shape, X.dtype, options.memory)
+    if not fits(shape, X.dtype, options.memory):
+        return _on_demand(X, bank, unknown, options, weight)
+    stack = _filled(bank, X)
+    labels = [kernel.name for kernel in bank]
+    _check_functions(stack, labels, unknown)
+    return _finish(stack, labels, unknown, options, weight, kernels=bank, X=X, owned=True)
+
+
+def _check_functions(stack: np.ndarray, labels: list[str], unknown: list[int]) -> None:
+    """Refuse functions of the user that are not symmetric."""
     for k in unknown:
         check_symmetric(stack[:, :, k : k + 1], labels[k : k + 1], "its function")
-    return _finish(stack, labels, unknown, options, weight, kernels=bank, X=X, owned=True)
+
+
+def _on_demand(
+    X: Any, bank: list[Kernel], unknown: list[int], options: Options, weight: np.ndarray
+) -> KernelAssembly:
+    """Return kernels whose columns are computed when asked for; unknown ones are looked at on some samples."""
+    labels = [kernel.name for kernel in bank]
+    if unknown:
+        _check_some(X, [bank[k] for k in unknown], options)
+    share = weight / weight.sum()
+    room = cache_bytes((X.shape[0], X.shape[0], len(bank)), CACHED, options.memory)
+    gram = CachedGram(bank, X, memory=room, dtype=CACHED)
+    diagonal = gram.diagonal().astype(float)
+    for k in np.flatnonzero(~np.isfinite(diagonal).all(axis=0)):
+        refuse_infinite(bank[k])
+    mean = share @ diagonal
+    grand = gram.quad(share) if options.normalize == "center" else np.zeros(len(bank))
+    scales = _scales(mean, grand, X.dtype, options.normalize)
+    say_dropped(labels, scales, options.normalize)
+    kept = np.flatnonzero(scales)
+    gram = CachedGram([bank[k] for k in kept], X, scales[kept], memory=room, dtype=CACHED)
+    return KernelAssembly(gram, labels, kept, scales, None, bank, X, doubtful=bool(unknown) and options.psd == "check")
+
+
+def _check_some(X: Any, bank: list[Kernel], options: Options) -> None:
+    """Refuse kernels that are not symmetric or, if asked, not definite on some of the samples."""
+    labels = [kernel.name for kernel in bank]
+    stack = _filled(bank, X[some_samples(X.shape[0], len(bank), options.random_state)])
+    _check_functions(stack, labels, list(range(len(bank))))
+    if options.psd == "check":
+        check_definite(stack, labels, list(range(len(bank))), options.random_state)
 
 
 def resolve_bank(
@@ -121,19 +160,22 @@ def resolve_bank(
     return [kernel for item in asked for kernel in item.resolve(X, names, frame, weight)]
 
 
-def _fill(stack: np.ndarray, bank: list[Kernel], X: Any) -> None:
-    """Write the kernels into the stack, some rows at a time."""
-    n, _, m = stack.shape
+def _filled(bank: list[Kernel], X: Any) -> np.ndarray:  # (n, n, m)
+    """Return the kernels stored samples first, computed some rows at a time."""
+    n, m = X.shape[0], len(bank)
+    stack = np.empty((n, n, m), dtype=X.dtype)
     step = rows_at_a_time(stack)
     buffer = np.empty((m, min(step, n), n), dtype=stack.dtype)
+    against = Against(bank, X) if step < n else None
     for start in range(0, n, step):
         rows = slice(start, min(start + step, n))
         block = buffer[:, : rows.stop - start]
         with np.errstate(over="ignore", invalid="ignore"):  # told by name below
-            for k, matrix in evaluate(bank, X if step >= n else X[rows], X):
+            for k, matrix in evaluate(bank, X) if against is None else against(X[rows]):
                 block[k] = matrix
         _check_computed(block, bank)
         stack[rows] = np.moveaxis(block, 0, 2)
+    return stack
 
 
 def _check_computed(block: np.ndarray, bank: list[Kernel]) -> None:
@@ -141,10 +183,10 @@ def _check_computed(block: np.ndarray, bank: list[Kernel]) -> None:
         suspects = np.flatnonzero(~np.isfinite(block.sum(axis=(1, 2))))
     for k in suspects:
         if not np.all(np.isfinite(block[k])):
-            raise ValueError(f"{bank[k].name} gives NaN or infinity on X: scale X, or drop this kernel.")
+            refuse_infinite(bank[k])
 
 
-def from_stack(stack: np.ndarray, options: Options, targets: Targets) -> DenseAssembly:
+def from_stack(stack: np.ndarray, options: Options, targets: Targets) -> KernelAssembly:
     """Take kernels that were computed beforehand.
 
     Parameters
@@ -158,7 +200,7 @@ def from_stack(stack: np.ndarray, options: Options, targets: Targets) -> DenseAs
 
     Returns
     -------
-    DenseAssembly
+    KernelAssembly
     """
     if options.normalize == "diagonal":
         raise ValueError(
@@ -224,7 +266,7 @@ def _finish(
     kernels: list[Kernel] | None = None,
     X: Any = None,
     owned: bool,
-) -> DenseAssembly:
+) -> KernelAssembly:
     """Settle definiteness and scale, and leave zero kernels out."""
     bases: dict[int, np.ndarray] = {}
     doubtful = False
@@ -234,20 +276,24 @@ def _finish(
         if not owned:
             check_memory(stack.shape, stack.dtype, options.memory)
         stack, bases = clip(stack, unknown, owned)
-    scales = _scales(stack, weight / weight.sum(), options.normalize)
+    rows, share = np.arange(stack.shape[0]), weight / weight.sum()
+    mean = share @ stack[rows, rows].astype(float)
+    grand = _grand_mean(stack, share) if options.normalize == "center" else np.zeros(len(names))
+    scales = _scales(mean, grand, stack.dtype, options.normalize)
     say_dropped(names, scales, options.normalize)
     kept = np.flatnonzero(scales)
     if kept.size < scales.size:
         stack = stack[:, :, kept]
-    return DenseAssembly(DenseGram(stack, scales[kept]), names, kept, scales, None, kernels, X, bases, doubtful)
+    return KernelAssembly(DenseGram(stack, scales[kept]), names, kept, scales, None, kernels, X, bases, doubtful)
 
 
-def _scales(stack: np.ndarray, share: np.ndarray, normalize: str | None) -> np.ndarray:
-    """Return the factor that gives each kernel the size asked for; 0 for kernels that have none."""
-    rows = np.arange(stack.shape[0])
-    mean = share @ stack[rows, rows].astype(float)
-    size = mean - _grand_mean(stack, share) if normalize == "center" else mean
-    noise = 100 * np.finfo(stack.dtype).eps * mean if normalize == "center" else 0.0
+def _scales(mean: np.ndarray, grand: np.ndarray, dtype: Any, normalize: str | None) -> np.ndarray:
+    """Return the factor that gives each kernel the size asked for, from the means of its diagonal and of all entries.
+
+    It is 0 for kernels that have no size.
+    """
+    size = mean - grand if normalize == "center" else mean
+    noise = 100 * np.finfo(dtype).eps * mean if normalize == "center" else 0.0
     alive = size > np.maximum(noise, 1e-150)
     if normalize in ("trace", "center"):
         return np.where(alive, 1.0 / np.where(alive, size, 1.0), 0.0)

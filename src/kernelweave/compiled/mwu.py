@@ -20,6 +20,8 @@ FACTS = np.dtype(
         ("radius", "f8"),  # published steps: the largest norm of a sample; zero for annealed steps
         ("eps", "f8"),  # published steps: accuracy, absolute, or relative where that is zero
         ("accuracy", "f8"),
+        ("exponent", "f8"),  # of the weights at the point
+        ("searched", "f8"),  # whether steps are searched for, and not of lengths known beforehand
     ]
 )
 
@@ -66,6 +68,7 @@ ROW, TABLE = float64[::1], float64[:, ::1]
 WORK = types.NamedTuple((ROW,) * 14 + (TABLE, TABLE, int64[::1], ROW, types.Array(from_dtype(FACTS), 0, "C")), Work)
 FLAT32, FLAT64 = (types.Array(kind, 2, "C", readonly=True) for kind in (float32, float64))
 LEAST = 1e-12  # relative width below which the exponent grows no more
+HALVINGS = 30  # of the interval in which the length of a step is searched for
 FAST = {"contract", "reassoc"}
 
 
@@ -262,7 +265,8 @@ def look(w):
         top = max(top, norms[k])
     upper = upper_bound(w, mass, top)
     facts.upper = min(facts.upper, upper)
-    mix(norms, exponent_at(w, mass, top) if top > 0.0 else 0.0, w.mixed)
+    facts.exponent = exponent_at(w, mass, top) if top > 0.0 else 0.0
+    mix(norms, facts.exponent, w.mixed)
     slopes(w)
     value, reach, margin = lowest(w) if np.isinf(w.cap[0]) else fill(w)
     lower = max(value, 0.0)
@@ -290,12 +294,55 @@ def plan(w):
     return count, afresh
 
 
+@njit(float64(WORK, ROW, ROW, ROW, float64, float64), cache=True, nogil=True)
+def slope_along(w, here, cross, there, gain, s):
+    """Slope, at a share s of the way, of what the step lowers; ``here``, ``cross``, ``there`` give the squared norms.
+
+    That is the soft largest norm or, where mass is free and grows by ``gain``, half its square less the mass.
+    """
+    facts = w.facts[()]
+    norms, top = np.empty(here.size), 0.0
+    for k in range(here.size):
+        square = (1.0 - s) ** 2 * here[k] + s * (2.0 * (1.0 - s) * cross[k] + s * there[k])
+        norms[k] = np.sqrt(max(square, 0.0))
+        top = max(top, norms[k])
+    total, turn = 0.0, 0.0
+    for k in range(here.size):
+        if norms[k] > 0.0:
+            weight = np.exp(facts.exponent * (norms[k] - top))
+            total += weight
+            turn += weight * ((s - 1.0) * here[k] + (1.0 - 2.0 * s) * cross[k] + s * there[k]) / norms[k]
+    slope = turn / total if total > 0.0 else 0.0
+    return slope * top - gain if facts.free > 0.0 else slope
+
+
+@njit(float64(WORK, ROW, ROW), cache=True, nogil=True)
+def share_of_the_way(w, cross, own):
+    """Return how far to go: by the number of steps made or, searched for, to where the slope along the way ends."""
+    facts = w.facts[()]
+    if facts.searched == 0.0:
+        return (1.0 if facts.radius > 0.0 else 2.0) / (facts.steps + 1.0)
+    gain, ridged = 0.0, np.zeros(3)
+    for i in range(w.y.size):
+        gain += abs(w.vertex[i]) - abs(w.point[i])
+        ridged[0] += w.ridge[i] * w.point[i] ** 2
+        ridged[1] += w.ridge[i] * w.point[i] * w.vertex[i]
+        ridged[2] += w.ridge[i] * w.vertex[i] ** 2
+    here, between, there = w.energy * w.unit + ridged[0], cross * w.unit + ridged[1], own * w.unit + ridged[2]
+    low, high = 0.0, 1.0
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        if slope_along(w, here, between, there, gain, middle) <= 0.0:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
 @njit(types.void(WORK), cache=True, nogil=True, fastmath=FAST)
 def walk(w):
     """Move the point and its products towards the vertex."""
-    facts = w.facts[()]
     n, m = w.g.shape
-    s = (1.0 if facts.radius > 0.0 else 2.0) / (facts.steps + 1.0)
     cross, own = np.zeros(m), np.zeros(m)
     for i in range(n):
         v = w.vertex[i]
@@ -303,13 +350,15 @@ def walk(w):
             for k in range(m):
                 cross[k] += v * w.g[i, k]
                 own[k] += v * w.ahead[i, k]
-        w.point[i] += s * (v - w.point[i])
+    s = share_of_the_way(w, cross, own)
+    for i in range(n):
+        w.point[i] += s * (w.vertex[i] - w.point[i])
     for k in range(m):
         w.energy[k] = (1.0 - s) ** 2 * w.energy[k] + s * (2.0 * (1.0 - s) * cross[k] + s * own[k])
     here, there = w.g.reshape(n * m), w.ahead.reshape(n * m)
     for c in range(n * m):
         here[c] += s * (there[c] - here[c])
-    facts.steps += 1.0
+    w.facts[()].steps += 1.0
 
 
 @njit([boolean(FLAT32, WORK, int64), boolean(FLAT64, WORK, int64)], cache=True, nogil=True, fastmath=FAST)

@@ -2,11 +2,13 @@
 
 from .approximations import Approximation, Nystroem, PivotedCholesky, RandomFeatures, make_approximation
 from .base import GramStack
+from .cached import CachedGram
 from .dense import DenseGram
 from .lowrank import LowRankGram
 
 __all__ = [
     "Approximation",
+    "CachedGram",
     "DenseGram",
     "GramStack",
     "LowRankGram",

@@ -24,6 +24,11 @@ class GramStack(ABC):
         return np.ascontiguousarray(values, dtype=float)
 
     @property
+    def hit_rate(self) -> float:
+        """Share of the columns asked for that had been kept; not a number where they are not computed on demand."""
+        return float("nan")
+
+    @property
     @abstractmethod
     def shape(self) -> tuple[int, int]:
         """``(n, m)``: samples and kernels."""

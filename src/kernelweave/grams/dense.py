@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..arrays import readable
 from .base import GramStack
 
 
@@ -37,6 +38,11 @@ class DenseGram(GramStack):
     @property
     def shape(self) -> tuple[int, int]:
         return self.stack.shape[0], self.stack.shape[2]
+
+    @property
+    def storage(self) -> str:
+        """How the kernels are stored, as a phrase."""
+        return f"dense {self.stack.dtype.name}, {readable(self.stack.nbytes)}"
 
     def quad(self, beta: np.ndarray) -> np.ndarray:
         from ..compiled import stacks

@@ -9,7 +9,7 @@ with ``+``.
 5
 """
 
-from .base import Kernel, Normalised, Product, Scaled, Sum, evaluate
+from .base import Against, Kernel, Normalised, Product, Scaled, Sum, evaluate
 from .families import (
     as_kernels,
     chi2,
@@ -38,6 +38,7 @@ from .vector import (
 
 __all__ = [
     "RBF",
+    "Against",
     "Callable",
     "Chi2",
     "Constant",

@@ -58,6 +58,10 @@ class Kernel(ABC):
     def finish(self, S: Any) -> np.ndarray:
         """The cheap half: the matrix from what `prepare` returned, which is left unmodified."""
 
+    def fix(self, Z: Any) -> Any:
+        """What `prepare` is given for a Z that meets many X: Z itself, or a record of work done once."""
+        return Z
+
     @property
     def statistic(self) -> Hashable:
         """The key under which `prepare` is shared; None if it is this kernel's own."""
@@ -237,22 +241,62 @@ def evaluate(kernels: Sequence[Kernel], X: Any, Z: Any = None) -> Iterator[tuple
     0 [1.    0.607]
     1 [1.    0.135]
     """
-    Z = None if Z is X else Z
     X = _as_matrix(X)
-    Z = None if Z is None else _beside(X, Z)
-    kernels = [kernel._settled(X, Z) for kernel in kernels]
-    groups: dict[Hashable, list[int]] = {}
+    if Z is not None and Z is not X:
+        yield from Against(kernels, _beside(X, Z))(X)
+        return
+    kernels = [kernel._settled(X, None) for kernel in kernels]
+    for members in _families(kernels).values():
+        first = kernels[members[0]]
+        yield from _finished(kernels, members, first.prepare(_block(first, X)))
+
+
+class Against:
+    """Kernels between any rows and fixed ones; what depends on the fixed ones alone is computed once.
+
+    Parameters
+    ----------
+    kernels : list of Kernel
+        Resolved on the training data.
+    Z : array or sparse matrix of shape (p, d)
+        The fixed rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import kernels as K
+    >>> against = K.Against([K.RBF(gamma=0.5), K.Linear()], np.array([[0.0], [1.0]]))
+    >>> [matrix.round(3).tolist() for _, matrix in against(np.array([[1.0]]))]
+    [[[0.607, 1.0]], [[0.0, 1.0]]]
+    """
+
+    def __init__(self, kernels: Sequence[Kernel], Z: Any):
+        self.Z = _as_matrix(Z)
+        self.kernels = [kernel._settled(self.Z, self.Z) for kernel in kernels]
+        self._parts = []
+        for members in _families(self.kernels).values():
+            first = self.kernels[members[0]]
+            self._parts.append((members, first.fix(_block(first, self.Z))))
+
+    def __call__(self, X: Any, among: Any = None) -> Iterator[tuple[int, Array]]:
+        """Yield position and matrix of every kernel, or of those whose positions are ``among``, as `evaluate` does."""
+        X = _beside(self.Z, X)
+        for members, fixed in self._parts:
+            wanted = members if among is None else [k for k in members if k in among]
+            if wanted:
+                first = self.kernels[members[0]]
+                yield from _finished(self.kernels, wanted, first.prepare(_block(first, X), fixed))
+
+
+def _families(kernels: Sequence[Kernel]) -> dict[Hashable, list[int]]:
+    """Return the positions of the kernels that share the expensive half, by what they share."""
+    families: dict[Hashable, list[int]] = {}
     for i, kernel in enumerate(kernels):
-        groups.setdefault(i if kernel.statistic is None else (kernel.statistic, kernel.on), []).append(i)
-    for members in groups.values():
-        yield from _evaluate_group(members, kernels, X, Z)
+        families.setdefault(i if kernel.statistic is None else (kernel.statistic, kernel.on), []).append(i)
+    return families
 
 
-def _evaluate_group(
-    members: list[int], kernels: Sequence[Kernel], X: Any, Z: Any
-) -> Iterator[tuple[int, Array]]:
-    first = kernels[members[0]]
-    shared = first.prepare(_block(first, X), None if Z is None else _block(first, Z))
+def _finished(kernels: Sequence[Kernel], members: list[int], shared: Any) -> Iterator[tuple[int, Array]]:
     for i in members[:-1]:
         yield i, _own(kernels[i].finish(shared), shared)
     yield members[-1], kernels[members[-1]].finish(shared)
@@ -441,6 +485,9 @@ class Scaled(_Wrapper):
 
     def prepare(self, X: Any, Z: Any = None) -> Any:
         return self.kernel.prepare(X, Z)
+
+    def fix(self, Z: Any) -> Any:
+        return self.kernel.fix(Z)
 
     def finish(self, S: Any) -> np.ndarray:
         return self.scale * self.kernel.finish(S)

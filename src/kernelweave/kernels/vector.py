@@ -11,13 +11,16 @@ from scipy.sparse import issparse
 from sklearn.metrics.pairwise import (
     additive_chi2_kernel,
     cosine_similarity,
-    euclidean_distances,
     manhattan_distances,
 )
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from ..arrays import Array, cast, device_of, is_foreign, is_numpy, kind_of, like, namespace, positive
 from .base import Kernel, _block, check_positive, with_diagonal
+
+FEW = 8  # rows below which a matrix product is slower than one of a matrix and a vector for each
+DENSE = 2**22  # entries up to which sparse rows are written out, to be multiplied faster
+DENSITY = 1 / 16  # share of entries other than zero from which sparse samples are written out for the same reason
 
 
 class _Anywhere(Kernel):
@@ -259,15 +262,17 @@ class RBF(_Gamma, _Unit, _Anywhere):
         return "sqeuclidean"
 
     def prepare(self, X: Any, Z: Any = None) -> Array:
+        if isinstance(Z, _Places):
+            return Z.distances(X)
         if is_foreign(X):
             return squared_distances(X, Z)
         if X.shape[1] == 1 and not issparse(X) and not issparse(Z):  # exact, and no matrix product
             S = np.subtract.outer(X[:, 0], (X if Z is None else Z)[:, 0])
             return np.square(S, out=S)
-        if not issparse(X) and not issparse(Z):  # far from zero, squared distances would cancel
-            center = (X if Z is None else Z).mean(axis=0)
-            X, Z = X - center, None if Z is None else Z - center
-        return euclidean_distances(X, Z, squared=True)
+        return _Places(X).distances() if Z is None else _Places(Z).distances(X)
+
+    def fix(self, Z: Any) -> Any:
+        return Z if is_foreign(Z) or (Z.shape[1] == 1 and not issparse(Z)) else _Places(Z)
 
     def finish(self, S: np.ndarray) -> np.ndarray:
         K = (-self.gamma * self.factor) * S
@@ -276,6 +281,68 @@ class RBF(_Gamma, _Unit, _Anywhere):
     def _fixed(self, X: Any, columns: tuple[int, ...] | None, sample_weight: Any) -> Kernel:
         fixed: Any = super()._fixed(X, columns, sample_weight)
         return replace(fixed, gamma=fixed.gamma * self.factor, factor=1.0)
+
+
+class _Places:
+    """Samples made ready for squared distances from many others, each of which then is one matrix product.
+
+    They are in double precision about their mean, far from which squared distances would cancel; but small whole
+    numbers, whose squared distances are exact in single precision, stay as they are, which is twice as fast. Samples
+    with few entries other than zero stay sparse.
+    """
+
+    def __init__(self, Z: Any, exact: bool = True):
+        self.Z = Z
+        self.sparse = issparse(Z) and Z.nnz < DENSITY * Z.shape[0] * Z.shape[1]
+        points = Z.toarray() if issparse(Z) and not self.sparse else Z
+        self.whole = exact and not self.sparse and _small_and_whole(points)
+        self.center = 0.0 if self.sparse or self.whole else points.mean(axis=0, dtype=np.float64)
+        self.points = self._beside(points, squares_last=True)
+
+    def distances(self, X: Any = None) -> np.ndarray:  # (n, d) -> (n, p)
+        """Squared distances from X, or from each other, in the precision of the samples."""
+        own = X is None
+        X = self.Z if own else X
+        if not self.sparse:
+            X = X.toarray() if issparse(X) else X
+            if self.whole and not own and not _small_and_whole(X):
+                return _Places(self.Z, exact=False).distances(X)
+        S = self._product(self._beside(X))
+        S = np.maximum(S, 0.0, out=S).astype(self.Z.dtype, copy=False)
+        if own:
+            np.fill_diagonal(S, 0.0)
+        return S
+
+    def _beside(self, X: Any, squares_last: bool = False) -> Any:
+        """``(x, 1, |x|^2)`` or, to be multiplied by such rows, ``(-2 x, |x|^2, 1)``."""
+        if self.sparse:
+            points = X.astype(np.float64)
+            squares = row_norms(points, squared=True)
+            return points, squares
+        points = X.astype(np.float32) if self.whole else X - self.center
+        squares, ones = row_norms(points, squared=True)[:, None], np.ones((len(points), 1), dtype=points.dtype)
+        return np.hstack([points, ones, squares] if squares_last else [-2.0 * points, squares, ones])
+
+    def _product(self, X: Any) -> np.ndarray:
+        if not self.sparse:
+            return np.stack([self.points @ x for x in X]) if 0 < len(X) < FEW else X @ self.points.T
+        (left, squares), (right, others) = X, self.points
+        if left.shape[0] * left.shape[1] <= DENSE:
+            dense = left.toarray() if issparse(left) else left
+            S = np.ascontiguousarray((right @ dense.T).T)
+        else:
+            S = safe_sparse_dot(left, right.T, dense_output=True)
+        S *= -2.0
+        S += squares[:, None]
+        S += others
+        return S
+
+
+def _small_and_whole(X: np.ndarray) -> bool:
+    """Whether squared distances of these rows from others like them are whole numbers below 2^24."""
+    if X.size and not np.abs(X).max() <= 2.0**11:
+        return False
+    return bool(np.all(np.rint(X) == X)) and bool(np.all(row_norms(X, squared=True) <= 2.0**21))
 
 
 def squared_distances(X: Array, Z: Array | None = None) -> Array:  # (n, d), (p, d) -> (n, p)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import is_numpy
+from ..grams import CachedGram
+from ..penalties import L1
 from ..problem import Problem
 from .alternating import Alternating
 from .base import Solver, solve
@@ -62,6 +64,8 @@ def make_solver(spec: str | Solver, problem: Problem, tol: float = 1e-3) -> Solv
 
 
 def _on_kernels(problem: Problem) -> Solver:
+    if isinstance(problem.gram, CachedGram):  # each column costs: the solvers that ask for the fewest
+        return Proximal() if isinstance(problem.penalty, L1) else SMO()
     return SMO() if problem.penalty.kinked else SQP()
 
 

@@ -146,7 +146,8 @@ class _Run:
         self.fruitless += 1
         if now.gap < 0.99 * self.reached:
             self.fruitless, self.reached = 0, now.gap
-        self.history.add(self.iteration, time.perf_counter() - self.began, now, point.weights)
+        seconds = time.perf_counter() - self.began
+        self.history.add(self.iteration, seconds, now, point.weights, self.problem.gram.hit_rate)
         if self.bar is not None:
             self.bar.update(self.iteration - self.bar.n)
             self.bar.set_postfix_str(f"gap {now.gap:.1e}")

@@ -14,6 +14,7 @@ from ..penalties.norms import L1
 from ..problem import Certificate, Point, Problem, Status
 from .base import Solver
 
+STEPS = ("searched", "annealed", "paper")
 BATCH = 128  # steps in one iteration, once that many have been made
 FALL = 0.7  # a point is worth judging when its bounds are this much nearer to each other than the last one's
 ROUGH = 1e-2  # relative gap below which other solvers are much faster
@@ -44,9 +45,10 @@ class MWU(Solver):
 
     Parameters
     ----------
-    steps : "annealed" or "paper", default="annealed"
-        Annealed: later vertices count more and the exponent follows the accuracy reached. As in the paper: all
-        vertices count alike and the exponent grows by a fixed step, which takes tens to hundreds of times longer.
+    steps : "searched", "annealed" or "paper", default="searched"
+        Searched: each step goes as far as lowers the soft largest norm, whose exponent follows the accuracy reached.
+        Annealed: the same, but lengths of steps are known beforehand, later vertices counting more. As in the paper:
+        all vertices count alike and the exponent grows by a fixed step, which takes tens to hundreds of times longer.
     nu : float, optional
         For the hinge: the margin is chosen such that about this share of the samples lie within it or on its wrong
         side. The problem's C then only sizes and judges the answer, and the fit ends when the solver's own bounds
@@ -70,7 +72,7 @@ class MWU(Solver):
     name = "mwu"
     needs = ("spread", "diagonal")
 
-    def __init__(self, steps: str = "annealed", nu: float | None = None, eps: float | None = None):
+    def __init__(self, steps: str = "searched", nu: float | None = None, eps: float | None = None):
         self.steps = steps
         self.nu = nu
         self.eps = eps
@@ -82,8 +84,8 @@ class MWU(Solver):
             return f"needs loss='hinge' or 'squared_hinge', not {problem.loss}."
         if not np.ptp(np.sign(problem.y)):
             return "needs samples of both classes in y."
-        if self.steps not in ("annealed", "paper"):
-            return f"knows steps='annealed' and steps='paper', not {self.steps!r}."
+        if self.steps not in STEPS:
+            return f"knows steps={', '.join(map(repr, STEPS))}, not {self.steps!r}."
         if self.eps is not None and (self.steps != "paper" or not self.eps > 0):
             return "takes eps only with steps='paper', and only above 0: leave it out to follow tol."
         return None if self.nu is None else self._refuse_nu(problem, self.nu)
@@ -108,6 +110,7 @@ class MWU(Solver):
         work.slope[:] = radius
         work.facts["accuracy"] = 0.5 * tol
         work.facts["aim"] = FALL if self.nu is None else 0.5 * tol  # with nu, C must not choose among rough points
+        work.facts["searched"] = self.steps == "searched"
         if self.steps == "paper":
             work.facts["radius"], work.facts["eps"] = radius, self.eps or 0.0
         self._begin(problem, state, start)

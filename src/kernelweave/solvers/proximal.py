@@ -12,6 +12,8 @@ from ..problem import Certificate, Point, Problem, Status
 from .base import Solver
 from .smo import SMOState, begin, point_of, recompute, sweep, tighten
 
+ROUGH = 0.3  # violation of the first stages: weights that will change are not worth more
+
 
 @dataclass
 class ProximalState:
@@ -48,6 +50,7 @@ class Proximal(Solver):
         m = problem.gram.shape[1]
         prices = problem.penalty.prices(m)
         smo = begin(problem, Fixed(1.0 / (m * prices)), start)
+        smo.eps = ROUGH
         state = ProximalState(smo, warming=True)
         if smo.q.any():
             self._leave_warm_up(problem, state)

@@ -1,0 +1,213 @@
+"""Gram matrices that are never stored: columns computed when asked for, the latest kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from ..arrays import readable
+from ..kernels import Against, Kernel, evaluate
+from .base import GramStack
+from .factors import refuse_infinite
+
+PIECE = 2**21  # entries of one kernel computed at a time: enough rows for a matrix product to pay
+SQUARE = 2048  # side of the blocks in which products between two lists of samples are computed
+
+
+class CachedGram(GramStack):
+    """Kernels on samples, a sample's column of all of them computed when it is asked for.
+
+    Memory is that of the columns kept, which are the ones used last, and a few numbers per sample and kernel.
+    Products that read every column once, as `quad` and `matvec` do for the judge, pass the kept columns by and are
+    in the precision of X.
+
+    Parameters
+    ----------
+    kernels : list of Kernel
+        Resolved on X.
+    X : array or CSR matrix of shape (n, d), float32 or float64
+        The training samples.
+    scale : ndarray of shape (m,), optional
+        Each kernel is multiplied by its scale wherever it is used.
+    memory : float, default=2**30
+        Bytes that the columns kept may take.
+    dtype : dtype, default="float32"
+        Of the columns kept.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import kernels as K
+    >>> from kernelweave.grams import CachedGram
+    >>> gram = CachedGram([K.Linear()], np.eye(3), memory=24)
+    >>> gram.spread(np.array([2.0]), np.array([1])).tolist(), gram.quad(np.array([1.0, 2.0, 0.0])).tolist()
+    ([[0.0], [2.0], [0.0]], [5.0])
+    """
+
+    def __init__(
+        self,
+        kernels: Sequence[Kernel],
+        X: Any,
+        scale: np.ndarray | None = None,
+        *,
+        memory: float = 2.0**30,
+        dtype: Any = "float32",
+    ):
+        self.kernels, self.X, self.memory, self.dtype = list(kernels), X, memory, np.dtype(dtype)
+        n, m = self.shape
+        self.scale = np.ones(m) if scale is None else np.ascontiguousarray(scale, dtype=float)
+        column = n * m * self.dtype.itemsize
+        room = int(min(n, memory // column))
+        if room < 1:
+            raise ValueError(
+                f"memory={memory:g} does not hold one sample's column of all kernels, which takes {column} bytes: "
+                "use a larger memory= in bytes, or fewer kernels."
+            )
+        self._against = Against(self.kernels, X)
+        self._columns = np.empty((room, m * n), dtype=self.dtype)  # kernels first: written and read as they come
+        self._slot_of = np.full(n, -1)  # sample -> place in `_columns`
+        self._held = np.full(room, -1)  # place -> sample
+        self._used = np.zeros(room, dtype=np.int64)  # place -> when last asked for
+        self._asked = self._found = self._clock = 0
+        self._lock = Lock()  # several problems may share these columns on threads
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.X.shape[0], len(self.kernels)
+
+    @property
+    def hit_rate(self) -> float:
+        """Share of the columns asked for that had been kept, so far."""
+        return self._found / self._asked if self._asked else float("nan")
+
+    @property
+    def storage(self) -> str:
+        """How the kernels are stored, as a phrase."""
+        n, m = self.shape
+        kept, whole = self._columns.nbytes, n * n * m * self.dtype.itemsize
+        return f"columns on demand, {self.dtype.name}, at most {readable(kept)} of {readable(whole)} kept"
+
+    def quad(self, beta: np.ndarray) -> np.ndarray:
+        support = np.flatnonzero(beta)
+        q = np.zeros(self.shape[1])
+        for first in range(0, support.size, SQUARE):
+            block = support[first : first + SQUARE]
+            rows = support[: first + block.size]
+            seen = np.where(rows < block[0], 2.0, 1.0) * beta[rows]  # blocks beside the diagonal stand for two
+            for piece, k, matrix in self._pieces(Against(self.kernels, self.X[block]), rows):
+                q[k] += seen[piece] @ _dot(matrix, beta[block])
+        return q * self.scale
+
+    def matvec(self, beta: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        f, scaled, support = np.zeros(self.shape[0]), weights * self.scale, np.flatnonzero(beta)
+        for piece, k, matrix in self._pieces(self._against, support, np.flatnonzero(scaled)):
+            f += scaled[k] * _dot(matrix.T, beta[support[piece]])
+        return f
+
+    def spread(
+        self,
+        delta: np.ndarray,  # (b,)
+        index: np.ndarray,  # (b,)
+        rows: np.ndarray | None = None,  # (r,)
+        kernels: np.ndarray | None = None,  # (a,)
+    ) -> np.ndarray:  # (r, a)
+        """Return ``sum_i delta_i K_k[rows, i]``, reading only the columns ``index``; by default everywhere.
+
+        The columns are kept, unless only some rows or kernels of them are asked for.
+        """
+        from ..compiled import stacks
+
+        n, m = self.shape
+        if rows is not None or kernels is not None:
+            return self._spread_part(delta, index, rows, np.arange(m) if kernels is None else kernels)
+        out = np.zeros(m * n)
+        with self._lock:
+            for first in range(0, index.size, self._held.size):
+                some = slice(first, first + self._held.size)
+                out += stacks.spread(self._columns, delta[some], self._fetch(index[some]))
+        return np.multiply(out.reshape(m, n).T, self.scale, order="C")
+
+    def _spread_part(
+        self, delta: np.ndarray, index: np.ndarray, rows: np.ndarray | None, kernels: np.ndarray
+    ) -> np.ndarray:
+        against = self._against if rows is None else Against(self.kernels, self.X[rows])
+        out = np.zeros((len(self.kernels), against.Z.shape[0]))
+        for piece, k, matrix in self._pieces(against, index, kernels):
+            out[k] += _dot(matrix.T, delta[piece])
+        return out[kernels].T * self.scale[kernels]
+
+    def combine(
+        self,
+        index: np.ndarray,  # (b,)
+        weights: np.ndarray,  # (m,)
+    ) -> np.ndarray:  # (b, b)
+        """Return ``sum_k w_k K_k`` between the chosen samples."""
+        out, scaled = np.zeros((index.size, index.size)), weights * self.scale
+        for piece, k, matrix in self._pieces(Against(self.kernels, self.X[index]), index, np.flatnonzero(scaled)):
+            out[piece] += scaled[k] * matrix
+        return out
+
+    def block(
+        self,
+        index: np.ndarray,  # (b,)
+        kernels: np.ndarray,  # (a,)
+    ) -> np.ndarray:  # (b, a, b)
+        """Return the chosen kernels between the chosen samples, as float64, kernels in the middle."""
+        out = np.empty((index.size, kernels.size, index.size))
+        for place, matrix in evaluate([self.kernels[k] for k in kernels], self.X[index]):
+            out[:, place] = self.scale[kernels[place]] * matrix
+        return out
+
+    def diagonal(self) -> np.ndarray:  # (n, m)
+        """Return ``K_k[i, i]``."""
+        return np.stack([kernel.diagonal(self.X) for kernel in self.kernels], axis=1) * self.scale
+
+    def take(self, index: np.ndarray) -> CachedGram:
+        """Return the stack of the samples ``index`` only, with columns of its own."""
+        return CachedGram(self.kernels, self.X[index], self.scale, memory=self.memory, dtype=self.dtype)
+
+    def _fetch(self, index: np.ndarray) -> np.ndarray:
+        """Return where the columns of distinct samples are, computing those that are not at hand."""
+        self._clock += 1
+        slots = self._slot_of[index]
+        missing = index[slots < 0]
+        self._asked += index.size
+        self._found += index.size - missing.size
+        self._used[slots[slots >= 0]] = self._clock
+        if missing.size:
+            oldest = np.argsort(self._used, kind="stable")[: missing.size]
+            self._slot_of[self._held[oldest][self._held[oldest] >= 0]] = -1
+            self._held[oldest], self._slot_of[missing], self._used[oldest] = -1, -1, 0
+            n = self.shape[0]
+            for piece, k, matrix in self._pieces(self._against, missing):
+                self._columns[oldest[piece], k * n : (k + 1) * n] = matrix
+            self._held[oldest], self._slot_of[missing], self._used[oldest] = missing, oldest, self._clock
+        return self._slot_of[index]
+
+    def _pieces(
+        self, against: Against, samples: np.ndarray, kernels: np.ndarray | None = None
+    ) -> Iterator[tuple[slice, int, np.ndarray]]:
+        """Yield which of ``samples``, which kernel, and its matrix between them and the samples of ``against``."""
+        step = max(1, PIECE // max(against.Z.shape[0], 1))
+        among = None if kernels is None else set(kernels.tolist())
+        for first in range(0, samples.size, step):
+            piece = slice(first, first + step)
+            with np.errstate(over="ignore", invalid="ignore"):  # told by name
+                for k, matrix in against(self.X[samples[piece]], among):
+                    if not np.isfinite(matrix.sum()) and not np.all(np.isfinite(matrix)):
+                        refuse_infinite(self.kernels[k])
+                    yield piece, k, matrix
+
+
+def _dot(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
+    """Return ``matrix @ vector``, summed in float64 whatever the precision of the matrix."""
+    if matrix.dtype == np.float64:
+        return matrix @ vector
+    from ..compiled import features
+
+    if matrix.flags.c_contiguous:
+        return features.lift(matrix, vector)
+    return features.fold(np.ascontiguousarray(matrix.T), vector)

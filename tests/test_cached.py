@@ -1,0 +1,297 @@
+"""Kernels computed column by column: the same numbers, the same optimum, and no more memory than was given."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_matrix
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.preprocessing import StandardScaler
+
+import kernelweave as kw
+from kernelweave import DenseGram, Problem, losses, penalties, solve
+from kernelweave import kernels as K
+from kernelweave.assemble import memory
+from kernelweave.grams import CachedGram
+from kernelweave.kernels import vector
+
+N, D = 70, 6
+
+
+def points(seed=0, n=N):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, D))
+    return X, np.sign(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=n))
+
+
+def bank_on(X):
+    families = (
+        K.rbf(gamma=[0.1, 1.0])
+        + K.rbf(gamma=[0.3, 2.0], on=[0, 1])
+        + [K.Linear(), K.Polynomial(degree=2).normalised(), 2.0 * K.RBF(gamma=0.5) + K.Linear(on=2)]
+    )
+    return [kernel for family in families for kernel in family.resolve(X)]
+
+
+def stored(bank, X):
+    return np.stack([kernel(X) for kernel in bank], axis=2)
+
+
+def cached(bank, X, columns, scale=None, dtype="float64"):
+    room = columns * X.shape[0] * len(bank) * np.dtype(dtype).itemsize
+    return CachedGram(bank, X, scale, memory=room, dtype=dtype)
+
+
+# -- the same numbers --
+
+
+@pytest.mark.parametrize("columns", [1, 7, 10**6])
+@pytest.mark.parametrize("form", [np.asarray, csr_matrix])
+def test_every_method_equals_that_of_stored_kernels(form, columns, rng, monkeypatch):
+    monkeypatch.setattr("kernelweave.grams.cached.PIECE", 5 * N)
+    monkeypatch.setattr("kernelweave.grams.cached.SQUARE", 16)
+    X, _ = points()
+    bank = bank_on(X)
+    scale = np.linspace(0.5, 2.0, len(bank))
+    dense, gram = DenseGram(stored(bank, X), scale), cached(bank, form(X), columns, scale)
+    beta = rng.normal(size=N) * (rng.random(N) < 0.6)
+    weights = np.array([0.3, 0.0, 1.0, 0.0, 0.5, 0.2, 0.1])
+    index, kernels, rows = rng.permutation(N)[:23], np.array([5, 0, 2]), rng.permutation(N)[:11]
+    close = {"rtol": 0, "atol": 1e-10}
+    assert_allclose(gram.quad(beta), dense.quad(beta), **close)
+    assert_allclose(gram.matvec(beta, weights), dense.matvec(beta, weights), **close)
+    for _ in range(2):
+        assert_allclose(gram.spread(beta[index], index), dense.spread(beta[index], index), **close)
+    part = gram.spread(beta[index], index, rows, kernels)
+    assert_allclose(part, dense.spread(beta[index], index, rows, kernels), **close)
+    assert_allclose(gram.combine(index, weights), dense.combine(index, weights), **close)
+    assert_allclose(gram.block(index, kernels), dense.block(index, kernels), **close)
+    assert_allclose(gram.diagonal(), dense.diagonal(), **close)
+    taken, few = gram.take(index), dense.take(index)
+    assert_allclose(taken.quad(beta[index]), few.quad(beta[index]), **close)
+
+
+def test_single_precision_is_only_in_the_columns_kept(rng):
+    X, _ = points()
+    bank = bank_on(X)
+    dense, gram = DenseGram(stored(bank, X)), cached(bank, X, 10, dtype="float32")
+    beta = rng.normal(size=N)
+    assert_allclose(gram.quad(beta), dense.quad(beta), rtol=1e-12)
+    spread, exact = gram.spread(beta, np.arange(N)), dense.spread(beta, np.arange(N))
+    assert 1e-10 < np.abs(spread - exact).max() < 1e-5
+
+
+# -- what is kept --
+
+
+def test_the_columns_used_last_are_kept():
+    X, _ = points()
+    gram = cached([K.RBF(gamma=1.0).resolve(X)[0]], X, 4)
+    rates = []
+    for index in ([0, 1, 2], [0, 1, 2], [3], [4], [0], [3, 4, 1]):  # 4 takes the place of 0, which was used before 3
+        gram.spread(np.ones(len(index)), np.array(index))
+        rates.append((gram._found, gram._asked))
+    assert rates == [(0, 3), (3, 6), (3, 7), (3, 8), (3, 9), (5, 12)]
+    assert gram.hit_rate == pytest.approx(5 / 12)
+
+
+def test_kept_columns_take_no_more_than_memory():
+    X, _ = points()
+    bank = bank_on(X)
+    gram = CachedGram(bank, X, memory=10_000)
+    gram.spread(np.ones(N), np.arange(N))
+    assert 0 < gram._columns.nbytes <= 10_000
+    with pytest.raises(ValueError, match=r"memory=100 does not hold one sample's column .* takes 1960 bytes"):
+        CachedGram(bank, X, memory=100)
+
+
+def test_a_family_computes_each_block_of_distances_once(monkeypatch):
+    X, _ = points()
+    gram = cached([k for k in bank_on(X) if isinstance(k, K.RBF)], X, N)
+    made = []
+    product = vector._Places._product
+    monkeypatch.setattr(vector._Places, "_product", lambda self, X: made.append(X.shape[0]) or product(self, X))
+    gram.spread(np.ones(9), np.arange(9))
+    assert made == [9, 9]  # two families of two widths each
+    gram.spread(np.ones(9), np.arange(9))
+    assert made == [9, 9]
+
+
+def test_a_column_that_failed_is_not_kept():
+    X, _ = points()
+    failing = K.Callable(lambda A, B: np.full((len(A), len(B)), np.nan), "broken", psd=True).resolve(X)[0]
+    gram = cached([failing], X, 5)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="broken gives NaN or infinity on X"):
+            gram.spread(np.ones(2), np.arange(2))
+
+
+# -- distances --
+
+
+@pytest.mark.parametrize("form", [np.asarray, csr_matrix])
+def test_small_whole_numbers_have_exact_distances_in_single_precision(form, rng):
+    X = rng.integers(0, 3, size=(40, 9)).astype(np.float32)
+    exact = ((X[:, None].astype(int) - X[None].astype(int)) ** 2).sum(axis=2)
+    places = vector._Places(form(X))
+    assert places.whole
+    assert places.points.dtype == np.float32
+    assert_array_equal(places.distances(form(X)), exact)
+    assert_array_equal(places.distances(), exact)
+    apart = rng.normal(size=(5, 9)).astype(np.float32)
+    direct = ((apart[:, None].astype(float) - X[None]) ** 2).sum(axis=2)
+    assert_allclose(places.distances(form(apart)), direct, rtol=1e-6)
+
+
+def test_large_whole_numbers_are_left_in_double_precision(rng):
+    X = rng.integers(0, 5000, size=(20, 3)).astype(np.float32)
+    places = vector._Places(X)
+    assert not places.whole
+    exact = ((X[:, None].astype(float) - X[None]) ** 2).sum(axis=2)
+    assert_allclose(places.distances(X[:7]), exact[:7], rtol=1e-6, atol=1e-3)
+
+
+def test_samples_with_few_entries_stay_sparse(rng):
+    X = np.where(rng.random((60, 50)) < 0.03, rng.normal(size=(60, 50)), 0.0)
+    places = vector._Places(csr_matrix(X))
+    assert places.sparse
+    exact = ((X[:, None] - X[None]) ** 2).sum(axis=2)
+    assert_allclose(places.distances(csr_matrix(X[:9])), exact[:9], atol=1e-12)
+    assert_allclose(places.distances(X[:9]), exact[:9], atol=1e-12)
+    assert_allclose(places.distances(), exact, atol=1e-12)
+
+
+# -- the same optimum --
+
+PAIRS = [
+    ("smo", penalties.Lp(2.0), 1e-6),
+    ("smo", penalties.ElasticNet(c1=0.4, c2=0.5), 1e-6),
+    ("proximal", penalties.L1(), 1e-6),
+    ("sqp", penalties.L1(), 1e-6),
+    ("sqp", penalties.Lp(1.5), 1e-6),
+    ("alternating", penalties.L1(), 1e-3),
+    ("skm", penalties.L1(), 1e-2),
+    ("mwu", penalties.L1(), 1e-2),
+]
+
+
+@pytest.mark.parametrize("loss", [losses.Hinge(), losses.SquaredHinge()], ids=str)
+@pytest.mark.parametrize(("solver", "penalty", "tol"), PAIRS, ids=lambda value: str(value))
+def test_solvers_certify_the_same_optimum_with_any_room(solver, penalty, tol, loss):
+    X, y = points(3)
+    bank = bank_on(X)
+    reference = solve(Problem(DenseGram(stored(bank, X)), loss, penalty, y, 2.0), tol=1e-7)
+    for columns in (1, 12, N):
+        gram = cached(bank, X, columns, dtype="float32")
+        found = solve(Problem(gram, loss, penalty, y, 2.0), solver, tol=tol)
+        assert found.converged
+        assert found.solver == solver
+        assert found.certificate.lower <= reference.certificate.upper * (1 + 1e-12)
+        assert found.certificate.upper >= reference.certificate.lower * (1 - 1e-12)
+        if solver != "sqp":  # which reads parts of columns only
+            assert (found.history.hit_rate[-1] > 0.5) == (columns == N)
+
+
+def test_auto_takes_solvers_that_ask_for_few_columns():
+    X, y = points()
+    gram = cached(bank_on(X), X, N)
+    for penalty, name in ((penalties.L1(), "proximal"), (penalties.Lp(2.0), "smo")):
+        assert solve(Problem(gram, losses.Hinge(), penalty, y, 1.0)).solver == name
+
+
+# -- through the estimator --
+
+
+@pytest.fixture(scope="module")
+def wdbc():
+    X, y = load_breast_cancer(return_X_y=True)
+    return StandardScaler().fit_transform(X)[:200], y[:200]
+
+
+def machine(**params):
+    return kw.MKLClassifier(K.rbf(gamma=[0.01, 0.1]) + K.linear(on="each"), **params)
+
+
+@pytest.mark.parametrize("normalize", ["trace", "diagonal", "center", None])
+@pytest.mark.parametrize("penalty", ["l1", penalties.Lp(2.0)], ids=str)
+def test_a_fit_without_room_for_the_kernels(wdbc, penalty, normalize):
+    X, y = wdbc
+    if normalize == "diagonal":
+        X = X + 0.01  # no sample is zero in any column
+    plain = machine(penalty=penalty, normalize=normalize, tol=1e-5).fit(X, y)
+    small = machine(penalty=penalty, normalize=normalize, tol=1e-5, memory=2e5).fit(X, y)
+    assert plain.storage_.startswith("dense float64")
+    assert small.storage_ == "columns on demand, float32, at most 0.2 MiB of 4.9 MiB kept"
+    assert "columns on demand" in small.summary()
+    assert small.objective_ == pytest.approx(plain.objective_, rel=3e-5)
+    assert_allclose(small.kernel_scales_, plain.kernel_scales_, rtol=1e-10)
+    assert_allclose(small.decision_function(X), plain.decision_function(X), atol=0.03)
+    assert 0 <= small.history_.hit_rate[-1] < 1
+    assert np.isnan(plain.history_.hit_rate[-1])
+
+
+def test_float32_and_sparse_samples(wdbc):
+    X, y = wdbc
+    dense = machine(tol=1e-4, memory=2e5).fit(X, y)
+    for form in (csr_matrix(X), X.astype(np.float32)):
+        other = machine(tol=1e-4, memory=2e5).fit(form, y)
+        assert "on demand" in other.storage_
+        assert other.objective_ == pytest.approx(dense.objective_, rel=2e-4)
+        assert other.score(form, y) == pytest.approx(dense.score(X, y), abs=0.01)
+
+
+@pytest.mark.parametrize("multiclass", ["ovr", "ovo"])
+def test_several_classes_share_the_columns_on_threads(multiclass):
+    X, y = load_iris(return_X_y=True)
+    bank = K.rbf(gamma=[0.1, 1.0]) + K.linear()
+    plain = kw.MKLClassifier(bank, multiclass=multiclass, tol=1e-4).fit(X, y)
+    for n_jobs in (None, 2):
+        small = kw.MKLClassifier(bank, multiclass=multiclass, tol=1e-4, memory=60_000, n_jobs=n_jobs).fit(X, y)
+        assert "on demand" in small.storage_
+        assert_allclose(small.objective_, plain.objective_, rtol=2e-4)
+        assert_array_equal(small.predict(X), plain.predict(X))
+
+
+def test_auto_leaves_room_on_the_machine(wdbc, monkeypatch):
+    X, y = wdbc
+    monkeypatch.setattr(memory, "available_memory", lambda: 1e6)
+    assert machine().fit(X, y).storage_ == "columns on demand, float32, at most 0.5 MiB of 4.9 MiB kept"
+
+
+def uneven(X, Z):
+    return X[:, :1] @ Z[:, 1:2].T
+
+
+def indefinite(X, Z):
+    return -(X @ Z.T)
+
+
+def infinite(X, Z):
+    return np.where(X @ Z.T > 20.0, np.inf, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("function", "params", "message"),
+    [
+        (uneven, {}, "uneven is not symmetric"),
+        (uneven, {"psd": "trust"}, "uneven is not symmetric"),
+        (indefinite, {}, "indefinite is not positive semidefinite"),
+        (indefinite, {"psd": "clip"}, "or a larger memory= in bytes"),
+        (infinite, {"psd": "trust"}, "infinite (gives|holds) NaN or infinity"),
+    ],
+)
+def test_functions_are_looked_at_without_storing_them(wdbc, function, params, message):
+    X, y = wdbc
+    bank = [K.Callable(function, function.__name__), K.Linear()]
+    with pytest.raises(ValueError, match=message):
+        kw.MKLClassifier(bank, memory=1e5, **params).fit(X, y)
+
+
+def test_zero_kernels_are_left_out(wdbc):
+    X, y = wdbc
+    X = np.hstack([X, np.zeros((len(X), 1))])
+    with pytest.warns(UserWarning, match="get weight 0: linear on column 30"):
+        small = kw.MKLClassifier(K.rbf(gamma=0.1) + K.linear(on=[30]), memory=1e5).fit(X, y)
+    assert small.weights_[1] == 0
+    assert small.kernel_scales_[1] == 0
