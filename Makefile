@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-BENCHMARKS ?= benchmarks/rivals_exact.py benchmarks/lowrank.py benchmarks/papers/bach2004.py benchmarks/papers/lowrank.py
+BENCHMARKS ?= benchmarks/rivals_exact.py benchmarks/lowrank.py benchmarks/memory.py benchmarks/papers/bach2004.py \
+              benchmarks/papers/lowrank.py benchmarks/papers/mwumkl.py
 
 EXTRAS_demo := plot,cli
 EXTRAS_test := test

@@ -62,7 +62,8 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         approximation there is no matrix to look at, so "check" refuses all kernels not known to be so.
     memory : "auto" or float, default="auto"
         Bytes that the kernels on the training samples, or their features, may take; "auto" is most of what is
-        available where the samples are.
+        available where the samples are. Kernels of samples that take more are not stored: columns are computed
+        when the solver asks for them, and the latest are kept in this memory (half of what is available).
     random_state : int or RandomState, optional
         Chooses the samples that the check of definiteness looks at when it cannot look at all, and what is
         random in an approximation.
