@@ -52,6 +52,7 @@ class Reduced:
         self.failed = inverse is None  # whether a better matrix would have helped
         if inverse is None:
             self.G, inverse = self._factored(rough=False)
+        self.exact = self.exact and inverse is not None
         self.inverse: Callable[[Array], Array] = inverse or (lambda z: z)
 
     def _factored(self, rough: bool) -> tuple[Array, Callable[[Array], Array] | None]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..arrays import Array, cholesky, device_of, like, namespace, spread, to_host
+from ..arrays import Array, cholesky, device_of, like, namespace, spread
 from ..losses import Hinge
 from ..penalties.base import MixingPenalty
 from ..problem import Point, Problem
@@ -183,7 +183,7 @@ def _direction(problem: Problem, state: SsNALState) -> tuple[Array, float]:
     cut = np.zeros_like(state.norms)
     for _ in range(3):
         dx, slip = _newton(problem, state, matrix, side, total, radial, cut)
-        along = np.add.reduceat(to_host(state.x * dx), gram.starts)
+        along = gram.inner(state.x, dx)
         past = radial & (along < -(state.norms**2))
         if not past.any():
             break
@@ -282,7 +282,7 @@ def _exact_step(problem: Problem, state: SsNALState, dx: Array, df: Array) -> fl
     gram, penalty, y, C = problem.gram, problem.penalty, problem.y, problem.C
     xp, gain = namespace(y), state.sharpness * C * y * df
     aim = state.alpha + state.sharpness * C * (1.0 - y * (state.f + state.bias))
-    energy, along = gram.energies(state.x), np.add.reduceat(to_host(state.x * dx), gram.starts)
+    energy, along = gram.energies(state.x), gram.inner(state.x, dx)
     bend = gram.energies(dx)
 
     def slope(t: float) -> float:
