@@ -131,7 +131,7 @@ def test_approximation_and_rank_reach_the_classifier(table, tmp_path, name, caps
     assert "2 kernels, 12 columns" in classifier.storage_
     assert run("predict", model, table) == 0
     assert run("info", model) == 0
-    assert "of its trace" in capsys.readouterr().out
+    assert "off by at most" in capsys.readouterr().out
 
 
 def test_recipes_lists_the_papers(capsys):

@@ -103,7 +103,8 @@ def test_the_certificate_is_of_the_approximated_kernels_and_says_so(wdbc):
     assert 0 < model.approximation_error_[worst] < 1
     text = model.summary()
     assert "certified for the approximated kernels" in text
-    assert f"{100 * model.approximation_error_[worst]:.2g} % of a kernel, in {model.kernel_names_[worst]}" in text
+    share = 100 * model.approximation_error_[worst]
+    assert f"{share:.2g} % of a kernel's trace, in {model.kernel_names_[worst]}" in text
 
 
 def test_lost_trace_falls_as_the_rank_grows(wdbc):

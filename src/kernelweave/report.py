@@ -126,7 +126,8 @@ def summary(
     ]
     if lost is not None:
         worst = int(np.argmax(lost))
-        facts.append(("approximation", f"differs from a kernel by at most {100 * lost[worst]:.2g} % of its trace, {names[worst]}"))
+        share = f"{100 * lost[worst]:.2g} % of a kernel's trace"
+        facts.append(("approximation", f"off by at most {share}, in {names[worst]}"))
     if len(weights) > 1:
         facts.insert(0, ("problems", f"{len(weights)}, weights are means over them"))
     feet = "\n".join(f"{label:<15}  {fact}" for label, fact in facts)
