@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+from copy import deepcopy
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -96,6 +99,65 @@ def test_the_columns_used_last_are_kept():
     assert gram.hit_rate == pytest.approx(5 / 12)
 
 
+def test_a_sample_may_be_asked_for_twice(rng):
+    X, _ = points()
+    bank = bank_on(X)
+    dense, gram = DenseGram(stored(bank, X)), cached(bank, X, 6)
+    for _ in range(60):
+        index, delta = rng.integers(0, N, size=9), rng.normal(size=9)
+        assert_allclose(gram.spread(delta, index), dense.spread(delta, index), atol=1e-10)
+
+
+def test_what_depends_on_the_fixed_rows_is_done_once(monkeypatch):
+    X, _ = points()
+    sums = [K.RBF(gamma=0.5) + K.RBF(gamma=1.0, on=[0, 1]), K.RBF(gamma=0.5).normalised(), 3.0 * K.RBF(gamma=0.1)]
+    gram = cached([kernel.resolve(X)[0] for kernel in sums], X, N)
+    monkeypatch.setattr(vector._Places, "__init__", None)
+    gram.spread(np.ones(9), np.arange(9))
+
+
+class Halved(K.RBF):
+    """A kernel with a statistic of its own."""
+
+    statistic = "halved"
+
+    def prepare(self, X, Z=None):
+        return 0.5 * ((X[:, None] - (X if Z is None else Z)[None]) ** 2).sum(axis=2)
+
+
+def test_a_kernel_made_from_another_prepares_its_own_way(rng):
+    X, _ = points()
+    beta = rng.normal(size=N)
+    halved, plain = (cached([kernel.resolve(X)[0]], X, 5) for kernel in (Halved(gamma=1.0), K.RBF(gamma=0.5)))
+    assert_allclose(halved.matvec(beta, np.ones(1)), plain.matvec(beta, np.ones(1)), atol=1e-10)
+
+
+def test_a_copy_computes_its_own_columns(rng):
+    X, _ = points()
+    gram = cached(bank_on(X), X, 6)
+    index, delta = np.arange(9), rng.normal(size=9)
+    before = gram.spread(delta, index)
+    for copy in (pickle.loads(pickle.dumps(gram)), deepcopy(gram)):
+        assert np.isnan(copy.hit_rate)
+        assert_array_equal(copy.spread(delta, index), before)
+
+
+def test_a_combined_kernel_beyond_memory_is_refused(monkeypatch):
+    monkeypatch.setattr("kernelweave.grams.cached.COMBINED", 1000)
+    X, _ = points()
+    gram = cached(bank_on(X), X, 2)
+    with pytest.raises(ValueError, match="use solver='auto', which needs none, or a larger memory="):
+        gram.combine(np.arange(N), np.ones(7))
+    assert gram.combine(np.arange(0), np.ones(7)).shape == (0, 0)
+
+
+def test_parts_share_the_memory():
+    X, _ = points()
+    gram = cached(bank_on(X), X, 20)
+    assert gram.take(np.arange(35))._columns.nbytes <= gram.memory / 4
+    assert len(cached(bank_on(X), X, 1).take(np.arange(35))._held) == 1
+
+
 def test_kept_columns_take_no_more_than_memory():
     X, _ = points()
     bank = bank_on(X)
@@ -110,8 +172,8 @@ def test_a_family_computes_each_block_of_distances_once(monkeypatch):
     X, _ = points()
     gram = cached([k for k in bank_on(X) if isinstance(k, K.RBF)], X, N)
     made = []
-    product = vector._Places._product
-    monkeypatch.setattr(vector._Places, "_product", lambda self, X: made.append(X.shape[0]) or product(self, X))
+    product = vector._Places._from_dense
+    monkeypatch.setattr(vector._Places, "_from_dense", lambda self, X: made.append(X.shape[0]) or product(self, X))
     gram.spread(np.ones(9), np.arange(9))
     assert made == [9, 9]  # two families of two widths each
     gram.spread(np.ones(9), np.arange(9))
@@ -150,6 +212,21 @@ def test_large_whole_numbers_are_left_in_double_precision(rng):
     assert not places.whole
     exact = ((X[:, None].astype(float) - X[None]) ** 2).sum(axis=2)
     assert_allclose(places.distances(X[:7]), exact[:7], rtol=1e-6, atol=1e-3)
+
+
+def test_many_sparse_samples_are_not_written_out(rng, monkeypatch):
+    X = csr_matrix(np.where(rng.random((300, 40)) < 0.3, rng.normal(size=(300, 40)), 0.0))
+    few, all_rows = vector._Places(X[:9]), X.toarray()
+    assert not few.sparse
+    exact = ((all_rows[:, None] - all_rows[None, :9]) ** 2).sum(axis=2)
+    monkeypatch.setattr(vector, "DENSE", 1000)
+    monkeypatch.setattr(vector, "WRITTEN", 5000)
+    assert vector._Places(X).sparse
+    written = []
+    toarray = csr_matrix.toarray
+    monkeypatch.setattr(csr_matrix, "toarray", lambda self: written.append(self.shape[0]) or toarray(self))
+    assert_allclose(few.distances(X), exact, atol=1e-12)
+    assert max(written) == 25
 
 
 def test_samples_with_few_entries_stay_sparse(rng):
@@ -191,6 +268,18 @@ def test_solvers_certify_the_same_optimum_with_any_room(solver, penalty, tol, lo
         assert found.certificate.upper >= reference.certificate.lower * (1 - 1e-12)
         if solver != "sqp":  # which reads parts of columns only
             assert (found.history.hit_rate[-1] > 0.5) == (columns == N)
+
+
+@pytest.mark.parametrize(("solver", "penalty"), [("proximal", penalties.L1()), ("smo", penalties.Lp(2.0))], ids=str)
+def test_single_precision_columns_do_not_limit_the_answer(solver, penalty):
+    X, y = points(5, n=150)
+    bank = [kernel.resolve(X)[0] for kernel in (K.Polynomial(degree=3), K.Linear())]
+    dense = DenseGram(stored(bank, X + 3.0))
+    gram = CachedGram(bank, X + 3.0, memory=30 * 150 * 2 * 4)
+    best = solve(Problem(dense, losses.Hinge(), penalty, y, 1e3), tol=1e-5)
+    found = solve(Problem(gram, losses.Hinge(), penalty, y, 1e3), solver, tol=1e-4)
+    assert found.converged
+    assert found.certificate.upper == pytest.approx(best.certificate.upper, rel=1.1e-4)
 
 
 def test_auto_takes_solvers_that_ask_for_few_columns():

@@ -682,3 +682,8 @@ def test_refused_sparse(kernel):
     for refused in (kernel.resolve, only(kernel, X), only(kernel, X).diagonal):
         with pytest.raises(TypeError, match="does not take sparse data"):
             refused(csr_matrix(X))
+
+
+def test_whole_numbers_beside_themselves():
+    X = np.array([[0, 1], [2, 5], [3, 3]])
+    assert_allclose(K.RBF()(X, X), K.RBF()(X))

@@ -115,7 +115,10 @@ class Split:
         bank = kernels.rbf(factor=[2.0**power for power in range(-4, 5)]) + kernels.linear()
         bank += kernels.polynomial(degree=[2, 3], gamma="scale")
         with self.watch:
-            return from_samples(self.X, bank, Options(), weight=np.ones(len(self.y)))
+            made = from_samples(self.X, bank, Options(), weight=np.ones(len(self.y)))
+        if not hasattr(made.gram, "stack"):
+            raise SystemExit(f"The kernels of {len(self.y)} rows do not fit in memory: use fewer --rows.")
+        return made
 
     @cached_property
     def across(self) -> dict[int, np.ndarray]:

@@ -49,9 +49,9 @@ def fits(shape: tuple[int, ...], dtype: Any, memory: Any = "auto") -> bool:
     return _bytes(shape, dtype) <= _allowed(memory, SHARE)
 
 
-def cache_bytes(shape: tuple[int, ...], dtype: Any, memory: Any = "auto") -> float:
-    """Return the bytes that columns of a stack of this shape may take when not all of them can be kept."""
-    return min(_allowed(memory, CACHE_SHARE), float(_bytes(shape, dtype)))
+def cache_bytes(memory: Any = "auto") -> float:
+    """Return the bytes that columns may take when not all of them can be kept."""
+    return _allowed(memory, CACHE_SHARE)
 
 
 def _bytes(shape: tuple[int, ...], dtype: Any) -> int:

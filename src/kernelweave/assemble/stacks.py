@@ -124,30 +124,36 @@ def _on_demand(
 ) -> KernelAssembly:
     """Return kernels whose columns are computed when asked for; unknown ones are looked at on some samples."""
     labels = [kernel.name for kernel in bank]
-    if unknown:
-        _check_some(X, [bank[k] for k in unknown], options)
-    share = weight / weight.sum()
-    room = cache_bytes((X.shape[0], X.shape[0], len(bank)), CACHED, options.memory)
-    gram = CachedGram(bank, X, memory=room, dtype=CACHED)
-    diagonal = gram.diagonal().astype(float)
-    for k in np.flatnonzero(~np.isfinite(diagonal).all(axis=0)):
-        refuse_infinite(bank[k])
-    mean = share @ diagonal
-    grand = gram.quad(share) if options.normalize == "center" else np.zeros(len(bank))
+    doubtful = bool(unknown) and _check_some(X, [bank[k] for k in unknown], options)
+    share, room = weight / weight.sum(), cache_bytes(options.memory)
+    mean = np.array([share @ _finite_diagonal(kernel, X) for kernel in bank])
+    grand = np.zeros(len(bank))
+    if options.normalize == "center":
+        grand = CachedGram(bank, X, memory=room, dtype=CACHED).quad(share)
     scales = _scales(mean, grand, X.dtype, options.normalize)
     say_dropped(labels, scales, options.normalize)
     kept = np.flatnonzero(scales)
     gram = CachedGram([bank[k] for k in kept], X, scales[kept], memory=room, dtype=CACHED)
-    return KernelAssembly(gram, labels, kept, scales, None, bank, X, doubtful=bool(unknown) and options.psd == "check")
+    return KernelAssembly(gram, labels, kept, scales, None, bank, X, doubtful=doubtful)
 
 
-def _check_some(X: Any, bank: list[Kernel], options: Options) -> None:
-    """Refuse kernels that are not symmetric or, if asked, not definite on some of the samples."""
-    labels = [kernel.name for kernel in bank]
-    stack = _filled(bank, X[some_samples(X.shape[0], len(bank), options.random_state)])
-    _check_functions(stack, labels, list(range(len(bank))))
+def _finite_diagonal(kernel: Kernel, X: Any) -> np.ndarray:
+    with np.errstate(over="ignore", invalid="ignore"):  # told by name
+        diagonal = kernel.diagonal(X).astype(float)
+    if not np.all(np.isfinite(diagonal)):
+        refuse_infinite(kernel)
+    return diagonal
+
+
+def _check_some(X: Any, bank: list[Kernel], options: Options) -> bool:
+    """Refuse kernels seen not to be symmetric or, if asked, definite; True if that was not looked at on all samples."""
+    labels, everyone = [kernel.name for kernel in bank], list(range(len(bank)))
+    some = some_samples(X.shape[0], len(bank), options.random_state)
+    stack = _filled(bank, X[some])
+    _check_functions(stack, labels, everyone)
     if options.psd == "check":
-        check_definite(stack, labels, list(range(len(bank))), options.random_state)
+        check_definite(stack, labels, everyone, options.random_state)
+    return options.psd == "check" and some.size < X.shape[0]
 
 
 def resolve_bank(

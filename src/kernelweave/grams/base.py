@@ -47,3 +47,11 @@ class GramStack(ABC):
         weights: np.ndarray,  # (m,)
     ) -> np.ndarray:  # (n,)
         """Return ``f = sum_k w_k K_k beta``."""
+
+    def products(
+        self,
+        beta: np.ndarray,  # (n,)
+    ) -> np.ndarray:  # (n, m)
+        """Return ``K_k beta`` for every kernel, for representations that can ``spread``."""
+        support = np.flatnonzero(beta)
+        return self.spread(beta[support], support)

@@ -14,15 +14,16 @@ from .base import GramStack
 from .factors import refuse_infinite
 
 PIECE = 2**21  # entries of one kernel computed at a time: enough rows for a matrix product to pay
+COMBINED = 2**28  # bytes of a combined kernel that are always allowed
 SQUARE = 2048  # side of the blocks in which products between two lists of samples are computed
 
 
 class CachedGram(GramStack):
     """Kernels on samples, a sample's column of all of them computed when it is asked for.
 
-    Memory is that of the columns kept, which are the ones used last, and a few numbers per sample and kernel.
-    Products that read every column once, as `quad` and `matvec` do for the judge, pass the kept columns by and are
-    in the precision of X.
+    Memory is that of the columns kept, which are the ones used last, of a few numbers per sample and kernel, and of the
+    samples in double precision, once for each choice of columns that Gaussian kernels look at. Products that read
+    every column once (`quad`, `matvec`, `products`) pass the kept columns by and are in the precision of X.
 
     Parameters
     ----------
@@ -107,6 +108,10 @@ class CachedGram(GramStack):
             f += scaled[k] * _dot(matrix.T, beta[support[piece]])
         return f
 
+    def products(self, beta: np.ndarray) -> np.ndarray:
+        support = np.flatnonzero(beta)
+        return self._spread_part(beta[support], support, None, np.arange(self.shape[1]))
+
     def spread(
         self,
         delta: np.ndarray,  # (b,)
@@ -124,6 +129,8 @@ class CachedGram(GramStack):
         if rows is not None or kernels is not None:
             return self._spread_part(delta, index, rows, np.arange(m) if kernels is None else kernels)
         out = np.zeros(m * n)
+        index, places = np.unique(index, return_inverse=True)
+        delta = np.bincount(places, weights=delta, minlength=index.size)
         with self._lock:
             for first in range(0, index.size, self._held.size):
                 some = slice(first, first + self._held.size)
@@ -144,7 +151,13 @@ class CachedGram(GramStack):
         index: np.ndarray,  # (b,)
         weights: np.ndarray,  # (m,)
     ) -> np.ndarray:  # (b, b)
-        """Return ``sum_k w_k K_k`` between the chosen samples."""
+        """Return ``sum_k w_k K_k`` between the chosen samples, if that is not much more than the columns may take."""
+        need = 8 * index.size**2
+        if need > max(self.memory, COMBINED):
+            raise ValueError(
+                f"A combined kernel of {index.size} samples takes {readable(need)}, but memory={self.memory:g} allows "
+                f"{readable(self.memory)}: use solver='auto', which needs none, or a larger memory= in bytes."
+            )
         out, scaled = np.zeros((index.size, index.size)), weights * self.scale
         for piece, k, matrix in self._pieces(Against(self.kernels, self.X[index]), index, np.flatnonzero(scaled)):
             out[piece] += scaled[k] * matrix
@@ -157,7 +170,8 @@ class CachedGram(GramStack):
     ) -> np.ndarray:  # (b, a, b)
         """Return the chosen kernels between the chosen samples, as float64, kernels in the middle."""
         out = np.empty((index.size, kernels.size, index.size))
-        for place, matrix in evaluate([self.kernels[k] for k in kernels], self.X[index]):
+        bank = [self.kernels[k] for k in kernels]
+        for place, matrix in _told(bank, evaluate(bank, self.X[index])):
             out[:, place] = self.scale[kernels[place]] * matrix
         return out
 
@@ -166,8 +180,14 @@ class CachedGram(GramStack):
         return np.stack([kernel.diagonal(self.X) for kernel in self.kernels], axis=1) * self.scale
 
     def take(self, index: np.ndarray) -> CachedGram:
-        """Return the stack of the samples ``index`` only, with columns of its own."""
-        return CachedGram(self.kernels, self.X[index], self.scale, memory=self.memory, dtype=self.dtype)
+        """Return the stack of the samples ``index`` only, with columns of its own: of their kernels the same share."""
+        n, m = self.shape
+        column = index.size * m * self.dtype.itemsize
+        memory = max(self.memory * (index.size / n) ** 2, column)
+        return CachedGram(self.kernels, self.X[index], self.scale, memory=memory, dtype=self.dtype)
+
+    def __reduce__(self) -> Any:
+        return _made, (self.kernels, self.X, self.scale, self.memory, self.dtype)  # columns are computed again
 
     def _fetch(self, index: np.ndarray) -> np.ndarray:
         """Return where the columns of distinct samples are, computing those that are not at hand."""
@@ -195,11 +215,24 @@ class CachedGram(GramStack):
         among = None if kernels is None else set(kernels.tolist())
         for first in range(0, samples.size, step):
             piece = slice(first, first + step)
-            with np.errstate(over="ignore", invalid="ignore"):  # told by name
-                for k, matrix in against(self.X[samples[piece]], among):
-                    if not np.isfinite(matrix.sum()) and not np.all(np.isfinite(matrix)):
-                        refuse_infinite(self.kernels[k])
-                    yield piece, k, matrix
+            for k, matrix in _told(self.kernels, against(self.X[samples[piece]], among)):
+                yield piece, k, matrix
+
+
+def _made(kernels: list[Kernel], X: Any, scale: np.ndarray, memory: float, dtype: Any) -> CachedGram:
+    return CachedGram(kernels, X, scale, memory=memory, dtype=dtype)
+
+
+def _told(kernels: list[Kernel], matrices: Iterator[tuple[int, np.ndarray]]) -> Iterator[tuple[int, np.ndarray]]:
+    """Pass matrices on, or say by name which kernel is not finite."""
+    while True:
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = next(matrices, None)
+        if found is None:
+            return
+        if not np.isfinite(found[1].sum()) and not np.all(np.isfinite(found[1])):
+            refuse_infinite(kernels[found[0]])
+        yield found
 
 
 def _dot(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:

@@ -241,8 +241,9 @@ def evaluate(kernels: Sequence[Kernel], X: Any, Z: Any = None) -> Iterator[tuple
     0 [1.    0.607]
     1 [1.    0.135]
     """
+    Z = None if Z is X else Z
     X = _as_matrix(X)
-    if Z is not None and Z is not X:
+    if Z is not None:
         yield from Against(kernels, _beside(X, Z))(X)
         return
     kernels = [kernel._settled(X, None) for kernel in kernels]
@@ -326,7 +327,11 @@ class _Combination(Kernel):
             raise TypeError(f"{type(self).__name__} takes a list of kernels; got {self.kernels!r}.")
 
     def prepare(self, X: Any, Z: Any = None) -> np.ndarray:
-        return reduce(type(self)._join, (matrix for _, matrix in evaluate(self.kernels, X, Z)))
+        parts = Z(X) if isinstance(Z, Against) else evaluate(self.kernels, X, Z)
+        return reduce(type(self)._join, (matrix for _, matrix in parts))
+
+    def fix(self, Z: Any) -> Any:
+        return Against(self.kernels, Z)
 
     def finish(self, S: np.ndarray) -> np.ndarray:
         return S
@@ -525,13 +530,16 @@ class Normalised(_Wrapper):
         return None if inner is None else ("normalised", inner)
 
     def prepare(self, X: Any, Z: Any = None) -> tuple[Any, Any, Any]:
-        return self.kernel.prepare(X, Z), X, Z
+        return self.kernel.prepare(X, Z.inner if isinstance(Z, _Measured) else Z), X, Z
+
+    def fix(self, Z: Any) -> Any:
+        return _Measured(Z, self.kernel.fix(Z))
 
     def finish(self, S: tuple[Any, Any, Any]) -> Array:
         inner, X, Z = S
         rows = self._lengths(X)
         K = self.kernel.finish(inner) / rows[:, None]
-        K /= rows if Z is None else self._lengths(Z)
+        K /= rows if Z is None else Z.lengths(self) if isinstance(Z, _Measured) else self._lengths(Z)
         return with_diagonal(K, 1.0) if Z is None else K
 
     def self_similarity(self, X: Any) -> Array:
@@ -551,6 +559,18 @@ class Normalised(_Wrapper):
 
     def _head(self, asked: Kernel) -> str:
         return f"normalised {_bracketed(self.kernel, _Combination)}"
+
+
+class _Measured:
+    """Fixed rows for normalised kernels: what the inner kernel made of them, and their lengths in each kernel, once."""
+
+    def __init__(self, Z: Any, inner: Any):
+        self.Z, self.inner, self._known = Z, inner, dict[Normalised, Array]()
+
+    def lengths(self, kernel: Normalised) -> Array:
+        if kernel not in self._known:
+            self._known[kernel] = kernel._lengths(self.Z)
+        return self._known[kernel]
 
 
 # -- columns --------------------------------------------------------------------------------------------

@@ -20,7 +20,8 @@ from .base import Kernel, _block, check_positive, with_diagonal
 
 FEW = 8  # rows below which a matrix product is slower than one of a matrix and a vector for each
 DENSE = 2**22  # entries up to which sparse rows are written out, to be multiplied faster
-DENSITY = 1 / 16  # share of entries other than zero from which sparse samples are written out for the same reason
+DENSITY = 0.1  # share of entries other than zero from which sparse samples are written out for the same reason,
+WRITTEN = 2**24  # and entries up to which they are
 
 
 class _Anywhere(Kernel):
@@ -272,7 +273,8 @@ class RBF(_Gamma, _Unit, _Anywhere):
         return _Places(X).distances() if Z is None else _Places(Z).distances(X)
 
     def fix(self, Z: Any) -> Any:
-        return Z if is_foreign(Z) or (Z.shape[1] == 1 and not issparse(Z)) else _Places(Z)
+        own = type(self).prepare is not RBF.prepare  # what another prepare makes of a record is not known
+        return Z if own or is_foreign(Z) or (Z.shape[1] == 1 and not issparse(Z)) else _Places(Z)
 
     def finish(self, S: np.ndarray) -> np.ndarray:
         K = (-self.gamma * self.factor) * S
@@ -287,55 +289,63 @@ class _Places:
     """Samples made ready for squared distances from many others, each of which then is one matrix product.
 
     They are in double precision about their mean, far from which squared distances would cancel; but small whole
-    numbers, whose squared distances are exact in single precision, stay as they are, which is twice as fast. Samples
-    with few entries other than zero stay sparse.
+    numbers, whose squared distances are exact in single precision, stay as they are, which is twice as fast. Sparse
+    samples are written out only if they are few and not very sparse.
     """
 
     def __init__(self, Z: Any, exact: bool = True):
-        self.Z = Z
-        self.sparse = issparse(Z) and Z.nnz < DENSITY * Z.shape[0] * Z.shape[1]
-        points = Z.toarray() if issparse(Z) and not self.sparse else Z
-        self.whole = exact and not self.sparse and _small_and_whole(points)
-        self.center = 0.0 if self.sparse or self.whole else points.mean(axis=0, dtype=np.float64)
-        self.points = self._beside(points, squares_last=True)
+        self.dtype = Z.dtype
+        size = Z.shape[0] * Z.shape[1]
+        self.sparse = issparse(Z) and not (Z.nnz >= DENSITY * size and size <= WRITTEN)
+        if self.sparse:
+            self.points, self.center = Z.astype(np.float64), 0.0
+            self.squares = row_norms(self.points, squared=True)
+            return
+        points = Z.toarray() if issparse(Z) else Z
+        self.whole = exact and _small_and_whole(points)
+        self.center = 0.0 if self.whole or not len(points) else points.mean(axis=0, dtype=np.float64)
+        points = self._placed(points)
+        self.points = np.hstack([points, np.ones_like(points[:, :1]), _squares(points)[:, None]])
 
     def distances(self, X: Any = None) -> np.ndarray:  # (n, d) -> (n, p)
         """Squared distances from X, or from each other, in the precision of the samples."""
-        own = X is None
-        X = self.Z if own else X
-        if not self.sparse:
-            X = X.toarray() if issparse(X) else X
-            if self.whole and not own and not _small_and_whole(X):
-                return _Places(self.Z, exact=False).distances(X)
-        S = self._product(self._beside(X))
-        S = np.maximum(S, 0.0, out=S).astype(self.Z.dtype, copy=False)
-        if own:
+        if X is None:
+            S = self._from_sparse(self.points) if self.sparse else self._from_dense(self.points[:, :-2])
             np.fill_diagonal(S, 0.0)
-        return S
-
-    def _beside(self, X: Any, squares_last: bool = False) -> Any:
-        """``(x, 1, |x|^2)`` or, to be multiplied by such rows, ``(-2 x, |x|^2, 1)``."""
-        if self.sparse:
-            points = X.astype(np.float64)
-            squares = row_norms(points, squared=True)
-            return points, squares
-        points = X.astype(np.float32) if self.whole else X - self.center
-        squares, ones = row_norms(points, squared=True)[:, None], np.ones((len(points), 1), dtype=points.dtype)
-        return np.hstack([points, ones, squares] if squares_last else [-2.0 * points, squares, ones])
-
-    def _product(self, X: Any) -> np.ndarray:
-        if not self.sparse:
-            return np.stack([self.points @ x for x in X]) if 0 < len(X) < FEW else X @ self.points.T
-        (left, squares), (right, others) = X, self.points
-        if left.shape[0] * left.shape[1] <= DENSE:
-            dense = left.toarray() if issparse(left) else left
-            S = np.ascontiguousarray((right @ dense.T).T)
+        elif self.sparse:
+            S = self._from_sparse(X.astype(np.float64))
+        elif not issparse(X):
+            S = self._from_rows(X)
         else:
-            S = safe_sparse_dot(left, right.T, dense_output=True)
+            step = max(1, DENSE // X.shape[1])
+            parts = [self._from_rows(X[i : i + step].toarray()) for i in range(0, X.shape[0], step)]
+            S = np.concatenate(parts) if parts else np.empty((0, len(self.points)))
+        return S.astype(self.dtype, copy=False)
+
+    def _from_rows(self, X: np.ndarray) -> np.ndarray:
+        if self.whole and not _small_and_whole(X):
+            return _Places(self.points[:, :-2].astype(self.dtype), exact=False).distances(X)
+        return self._from_dense(self._placed(X))
+
+    def _placed(self, X: np.ndarray) -> np.ndarray:
+        return X.astype(np.float32) if self.whole else X - self.center
+
+    def _from_dense(self, X: np.ndarray) -> np.ndarray:
+        """One product: ``(-2 x, |x|^2, 1)`` with ``(z, 1, |z|^2)``."""
+        left = np.hstack([-2.0 * X, _squares(X)[:, None], np.ones_like(X[:, :1])])
+        few = 0 < len(left) < FEW
+        S = np.stack([self.points @ row for row in left]) if few else left @ self.points.T
+        return np.maximum(S, 0.0, out=S)
+
+    def _from_sparse(self, X: Any) -> np.ndarray:
+        if X.shape[0] * X.shape[1] <= DENSE:
+            S = np.ascontiguousarray((self.points @ (X.toarray() if issparse(X) else X).T).T)
+        else:
+            S = safe_sparse_dot(X, self.points.T, dense_output=True)
         S *= -2.0
-        S += squares[:, None]
-        S += others
-        return S
+        S += row_norms(X, squared=True)[:, None]
+        S += self.squares
+        return np.maximum(S, 0.0, out=S)
 
 
 def _small_and_whole(X: np.ndarray) -> bool:

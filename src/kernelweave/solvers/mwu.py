@@ -41,7 +41,7 @@ class MWU(Solver):
     Kernels are weighed by a matrix exponential in closed form, the duals move towards the vertex which those weights
     ask for, and both bound the optimum at every step. With the squared hinge a step reads two columns of each kernel,
     with the hinge those of the samples that enter or leave the vertex; memory is a few numbers per sample and kernel.
-    Good to a relative gap of about 1e-2; ``SQP`` goes further.
+    Good to a relative gap of about 1e-2; other solvers go further.
 
     Parameters
     ----------
@@ -100,8 +100,9 @@ class MWU(Solver):
 
     def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> MWUState:
         if tol < ROUGH:
+            faster = "sqp" if isinstance(problem.gram, DenseGram) else "proximal"
             warnings.warn(
-                f"solver 'mwu' is slow below a relative gap of {ROUGH:g}: for tol={tol:g} use solver='sqp'.",
+                f"solver 'mwu' is slow below a relative gap of {ROUGH:g}: for tol={tol:g} use solver={faster!r}.",
                 UserWarning,
                 stacklevel=2,
             )
@@ -173,8 +174,7 @@ class MWU(Solver):
 
     def refresh(self, problem: Problem, state: MWUState) -> None:
         work = state.work
-        support = np.flatnonzero(work.point)
-        work.g[:] = _plain(problem).spread(work.point[support], support)
+        work.g[:] = _plain(problem).products(work.point)
         work.energy[:] = work.point @ work.g
         work.held[:] = 0.0
 

@@ -48,6 +48,7 @@ class Reduced:
         self.total, self.sums = float(xp.sum(theta)), gram.fold(theta)
         self.root = gram.per_column(np.sqrt(np.maximum(weights, 0.0)))
         self.bend = u[:, None] * gram.asarray(np.repeat(_root(2.0 * jacobian), gram.ranks, axis=0))  # (D, r)
+        self.exact = False  # whether the matrix factored is that of all samples, in double precision
         self.G, inverse = self._factored(rough)
         self.failed = inverse is None  # whether a better matrix would have helped
         if inverse is None:

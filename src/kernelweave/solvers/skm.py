@@ -131,8 +131,7 @@ def sparsify(problem: Problem, point: Point, eps1: float | None = None, eps2: fl
     By default the point is kept as optimal as it is.
     """
     box = problem.loss.quadratic(problem.y, problem.C)
-    support = np.flatnonzero(point.beta)
-    g = problem.gram.spread(point.beta[support], support)
+    g = problem.gram.products(point.beta)
     now1, now2 = optimality(problem, box, point.beta, g, point.weights)
     eps1, eps2 = max(now1, eps1 or 0.0), max(now2, eps2 or 0.0)
     prices = problem.penalty.prices(point.weights.size)

@@ -105,8 +105,7 @@ def begin(problem: Problem, penalty: MixingPenalty, start: np.ndarray | None) ->
 
 def recompute(problem: Problem, state: SMOState) -> None:
     """Compute the running products from the kernels."""
-    support = np.flatnonzero(state.beta)
-    state.g = problem.gram.spread(state.beta[support], support)
+    state.g = problem.gram.products(state.beta)
     state.q = np.maximum(state.beta @ state.g, 0.0)
 
 
