@@ -51,6 +51,8 @@ def solve_by_clarabel(stack, y, C, penalty, loss) -> Optimum:
     blocks = [cp.Variable(L.shape[1]) for L in factors]
     shares, bias = cp.Variable(m, nonneg=True), cp.Variable()  # shares_k = w_k * unit_k
     f = cp.sum([L @ v for L, v in zip(factors, blocks, strict=True)]) + bias
+    if isinstance(penalty, penalties.Mixed):
+        return with_block_norms(penalty, blocks, unit, f, error(loss, cp.multiply(y, f), cost), float(cost.sum()))
     energies = cp.Variable(m)  # energies_k >= |v_k|^2 / shares_k
     tied = zip(shares, energies, blocks, strict=True)
     cones = [cp.SOC(s + e, cp.hstack([2.0 * v, s - e])) for s, e, v in tied]
@@ -58,6 +60,16 @@ def solve_by_clarabel(stack, y, C, penalty, loss) -> Optimum:
     objective = 0.5 * cp.sum(energies) + price + error(loss, cp.multiply(y, f), cost)
     value, accuracy = minimum(objective, allowed + cones, size=float(cost.sum()))
     return Optimum(value, accuracy, shares.value / unit, f.value)
+
+
+def with_block_norms(penalty, blocks, unit, f, errors, size) -> Optimum:
+    """Return the optimum where the price is of the norms of the blocks, and weights follow from those."""
+    u = cp.Variable(len(blocks), nonneg=True)
+    s = penalty.power(len(blocks))
+    price = 0.5 * cp.square(cp.pnorm(u, s / (s - 1.0), approx=False)) + penalty.alpha * cp.sum(u)
+    cones = [cp.SOC(length, v / np.sqrt(scale)) for length, v, scale in zip(u, blocks, unit, strict=True)]
+    value, accuracy = minimum(price + errors, cones, size)
+    return Optimum(value, accuracy, penalty.weights_of_norms(u.value), f.value)
 
 
 def with_fixed_weights(stack, y, C, values, loss) -> Optimum:

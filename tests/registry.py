@@ -86,6 +86,8 @@ PENALTIES = [
     penalties.MoreauYosida(a=0.5),
     penalties.MoreauYosida(a=0.2 * PRICES[::-1], d=PRICES),
     penalties.ElasticNet(c1=0.4, c2=0.5),
+    penalties.Mixed(alpha=0.3),
+    penalties.Mixed(alpha=0.0, exponent=7.0),
     penalties.Group(["a", "b", "a", "c", "b", "c", "a", "a"], within=np.inf, between=1.2),
     penalties.Group([2, 2, 1, 1, 2, 0, 0, 1], within=3.0, between=2.0),
 ]

@@ -75,6 +75,28 @@ def elastic_net(params, q, out):
 
 
 @njit(SIGNATURE, cache=True)
+def mixed(params, q, out):
+    alpha, s = params[0], params[1]
+    top = 0.0
+    for k in range(q.size):
+        top = max(top, q[k])
+    bare = alpha == 0.0 and top <= 0.0
+    top = 1.0 if bare else np.sqrt(top) - alpha
+    total = 0.0
+    for k in range(q.size):
+        out[k] = max((1.0 if bare else np.sqrt(max(q[k], 0.0))) - alpha, 0.0)
+        if out[k] > 0.0:
+            total += (out[k] / top) ** s
+    if total <= 0.0:
+        return
+    norm = top * total ** (1.0 / s)
+    for k in range(q.size):
+        v = out[k]
+        if v > 0.0:
+            out[k] = v / (1.0 if bare else np.sqrt(q[k])) * (v / norm) ** (s - 2.0)
+
+
+@njit(SIGNATURE, cache=True)
 def group(params, q, out):
     s, t, count = params[0], params[1], int(params[2])
     m = q.size

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from .base import MixingPenalty
+from .mixed import Mixed
 from .norms import L1, ElasticNet, Fixed, Group, Lp, MoreauYosida
 
-__all__ = ["L1", "ElasticNet", "Fixed", "Group", "Lp", "MixingPenalty", "MoreauYosida", "make_penalty"]
+__all__ = [
+    "L1",
+    "ElasticNet",
+    "Fixed",
+    "Group",
+    "Lp",
+    "Mixed",
+    "MixingPenalty",
+    "MoreauYosida",
+    "make_penalty",
+]
 
 _NAMES: dict[str, type[MixingPenalty]] = {
     "average": Fixed,
     "elasticnet": ElasticNet,
     "l1": L1,
     "lp": Lp,
+    "mixed": Mixed,
     "moreau-yosida": MoreauYosida,
     "uniform": Fixed,
 }
