@@ -12,15 +12,21 @@ from ..problem import Certificate, Point, Problem, Status
 from .base import Solver
 from .smo import SMOState, begin, point_of, recompute, sweep, tighten
 
-ROUGH = 0.3  # violation of the first stages: weights that will change are not worth more
+ROUGH = 0.3  # violation of the first machine: weights that will change are not worth more
+FIRM = 0.01  # to which the next ones come down
+MANY = 2000  # samples from which that saves time
 
 
 @dataclass
 class ProximalState:
-    """A SMO state whose penalty is the current proximal step; ``warming`` until a first SVM has been solved."""
+    """A SMO state whose penalty is the current proximal step; ``warming`` until a first SVM has been solved.
+
+    ``reach`` is the length of the step times the largest cost of a kernel: how far weights may move.
+    """
 
     smo: SMOState
     warming: bool
+    reach: float = 2.0
 
 
 class Proximal(Solver):
@@ -50,7 +56,7 @@ class Proximal(Solver):
         m = problem.gram.shape[1]
         prices = problem.penalty.prices(m)
         smo = begin(problem, Fixed(1.0 / (m * prices)), start)
-        smo.eps = ROUGH
+        smo.eps = ROUGH if smo.beta.size > MANY else FIRM
         state = ProximalState(smo, warming=True)
         if smo.q.any():
             self._leave_warm_up(problem, state)
@@ -66,7 +72,7 @@ class Proximal(Solver):
     def _leave_warm_up(self, problem: Problem, state: ProximalState) -> None:
         smo = state.smo
         prices = problem.penalty.prices(smo.q.size)
-        tau = 2.0 / float(np.max(smo.q / prices))
+        tau = state.reach / float(np.max(smo.q / prices))
         smo.penalty = SimplexProx(np.full(smo.q.size, 1.0 / smo.q.size), tau, prices)
         state.warming = False
 
@@ -84,10 +90,10 @@ class Proximal(Solver):
         end = None
         if mixing < 0.3 * (certificate.upper - certificate.lower):
             end = tighten(smo)
-            tau = prox.tau
         else:
-            tau = 2.0 * prox.tau
-        smo.penalty = SimplexProx(shares, tau, prox.prices)
+            state.reach *= 2.0
+            smo.eps = min(smo.eps, max(0.3 * smo.eps, FIRM))
+        smo.penalty = SimplexProx(shares, state.reach / float(costs.max()), prox.prices)
         return end
 
     def refresh(self, problem: Problem, state: ProximalState) -> None:
