@@ -126,6 +126,8 @@ def error(loss, margin, cost):
         return 0.5 * (cost @ cp.square(short))
     if isinstance(loss, losses.Squared):
         return 0.5 * (cost @ cp.square(1.0 - margin))
+    if isinstance(loss, losses.Logistic):
+        return cost @ cp.logistic(-margin)
     raise NotImplementedError(f"tests/reference.py does not know the loss {loss}.")
 
 

@@ -91,16 +91,20 @@ PENALTIES = [
     penalties.Group(["a", "b", "a", "c", "b", "c", "a", "a"], within=np.inf, between=1.2),
     penalties.Group([2, 2, 1, 1, 2, 0, 0, 1], within=3.0, between=2.0),
 ]
+PAIRED = [penalties.SpectralNorm(), penalties.SpectralNorm(linear_terms=False)]  # with tests of their own
 EXTREMES = [penalties.Lp(p) for p in (1.001, 1.004, 100.0)] + [
     penalties.Group([0, 1, 0, 1, 0, 1, 0, 1], within=1.004, between=50.0)
 ]
 TOOLS = [SimplexProx(SHARES, 0.7, PRICES**2), EntropicProx(SHARES, 0.7, PRICES**2)]
-LOSSES = [losses.Hinge(), losses.SquaredHinge(), losses.Squared()]
+LOSSES = [losses.Hinge(), losses.SquaredHinge(), losses.Squared(), losses.Logistic()]
+QUADRATIC = [loss for loss in LOSSES if hasattr(loss, "quadratic")]  # what solvers on kernels take
 GRAMS = [grams.DenseGram, on_demand, factored]  # each is called with (stack, scale)
+VIEWS = [grams.ProductGram]  # of another representation's kernels; with tests of their own
 APPROXIMATIONS = [grams.Nystroem(rank=5), grams.PivotedCholesky(rank=5), grams.RandomFeatures(rank=6)]
 ROUGH = ["mwu"]  # meant for a gap of 1e-2; with tests of its own
+ON_PAIRS = ["frank-wolfe"]  # on products of kernels; with tests of its own
 FACTORS = sorted(name for name, solver in solvers._NAMES.items() if "fold" in solver.needs)  # on factors
-SOLVERS = sorted(set(solvers._NAMES) - set(ROUGH) - set(FACTORS))  # on kernels
+SOLVERS = sorted(set(solvers._NAMES) - set(ROUGH) - set(ON_PAIRS) - set(FACTORS))  # on kernels
 
 
 def exported(room) -> set[str]:

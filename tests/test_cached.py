@@ -249,7 +249,7 @@ PAIRS = [
     ("sqp", penalties.Lp(1.5), 1e-6),
     ("alternating", penalties.L1(), 1e-3),
     ("skm", penalties.L1(), 1e-2),
-    ("mwu", penalties.L1(), 1e-2),
+    ("mwu", penalties.L1(), 3e-2),
 ]
 
 

@@ -219,7 +219,7 @@ def test_float32_samples_store_float32_kernels(wdbc, bank):
 def test_sparse_samples_are_the_same(wdbc, bank):
     X, y = wdbc
     thin = X * (np.abs(X) > 1)
-    dense, thinned = (kw.MKLClassifier(bank).fit(A, y) for A in (thin, sparse.csr_matrix(thin)))
+    dense, thinned = (kw.MKLClassifier(bank, tol=1e-9).fit(A, y) for A in (thin, sparse.csr_matrix(thin)))
     np.testing.assert_allclose(
         thinned.decision_function(sparse.csr_array(thin)), dense.decision_function(thin), atol=1e-6
     )
@@ -339,7 +339,7 @@ def test_recipes_are_ordinary_estimators(wdbc, bank):
     assert str(table).split()[:4] == ["name", "paper", "minimises", "penalty"]
     for name, entry in table.items():
         model = kw.recipe(name, bank, C=5.0)
-        assert (model.C, model.penalty, str(model.solver)) == (5.0, entry.penalty, str(entry.solver))
+        assert (model.C, str(model.penalty), str(model.solver)) == (5.0, str(entry.penalty), str(entry.solver))
         assert str(model.approximation) == str(entry.approximation)
         model.fit(*wdbc)
         assert model.dual_gap_ <= entry.tol
@@ -350,11 +350,11 @@ def test_recipes_are_ordinary_estimators(wdbc, bank):
 FIRST_FIT = """
 import importlib, pkgutil, time
 import numpy as np, sklearn.svm
-begun = time.perf_counter()
+begun = time.process_time()
 import kernelweave as kw
 X = np.random.default_rng(0).standard_normal((200, 5))
 kw.MKLClassifier().fit(X, X[:, 0] * X[:, 1] > 0)
-print(time.perf_counter() - begun)
+print(time.process_time() - begun)
 import kernelweave.compiled as room
 found = [entry.name for entry in pkgutil.iter_modules(room.__path__)]
 names = [f"{room.__name__}.{name}" for name in found if name != "device"]  # needs a GPU

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from kernelweave import grams
 from kernelweave.grams import DenseGram
-from registry import APPROXIMATIONS, GRAMS, exported, label, names
+from registry import APPROXIMATIONS, GRAMS, VIEWS, exported, label, names
 
 N, M = 23, 7
 each_gram = pytest.mark.parametrize("build", GRAMS, ids=label)
@@ -41,7 +41,8 @@ def having(gram, *needed):
 
 
 def test_every_representation_is_registered():
-    assert exported(grams) == names(build(stack_of(), None) for build in GRAMS) | names(APPROXIMATIONS)
+    kernels = names(build(stack_of(), None) for build in GRAMS) | {view.__name__ for view in VIEWS}
+    assert exported(grams) == kernels | names(APPROXIMATIONS)
 
 
 @each_gram

@@ -49,9 +49,9 @@ def test_the_kernels_are_computed_once_and_starts_are_warm(wdbc, monkeypatch):
     from kernelweave.assemble import stacks
     from kernelweave.estimators import base
 
-    solve, fill = base.solve, stacks._fill
+    solve, fill = base.solve, stacks._filled
     monkeypatch.setattr(base, "solve", lambda *a, **k: starts.append(k["start"]) or solve(*a, **k))
-    monkeypatch.setattr(stacks, "_fill", lambda *a: filled.append(1) or fill(*a))
+    monkeypatch.setattr(stacks, "_filled", lambda *a: filled.append(1) or fill(*a))
     kw.path(kw.MKLClassifier(BANK), *wdbc, C=COSTS)
     assert len(filled) == 1
     assert [start is None for start in starts] == [True, False, False, False]

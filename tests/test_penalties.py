@@ -10,7 +10,7 @@ from sklearn.base import clone
 from kernelweave import penalties
 from kernelweave.penalties.base import MixingPenalty
 from kernelweave.penalties.prox import project_simplex
-from registry import EXTREMES, PENALTIES, TOOLS, M, exported, label, names, rearranged, sized
+from registry import EXTREMES, PAIRED, PENALTIES, TOOLS, M, exported, label, names, rearranged, sized
 
 ALL = PENALTIES + EXTREMES + TOOLS
 DRAWS = 20
@@ -66,7 +66,7 @@ def used(penalty, u):
 
 
 def test_every_penalty_is_registered():
-    assert exported(penalties) == names(PENALTIES)
+    assert exported(penalties) == names(PENALTIES + PAIRED)
 
 
 # -- the three faces agree --
@@ -258,6 +258,13 @@ def test_restriction_is_the_penalty_with_the_others_at_zero(penalty, rng):
         padded[index] = q[index]
         assert_allclose(part.value(q[index]), penalty.value(padded), rtol=1e-12)
         assert_allclose(part.norm(q[index]), penalty.norm(padded), rtol=1e-12)
+
+
+@pytest.mark.parametrize("penalty", PENALTIES + EXTREMES, ids=label)
+def test_rounding_below_zero_counts_as_zero(penalty):
+    for q in energies():
+        q[:2] = 0.0
+        assert penalty.value(np.where(q > 0, q, -1e-12)) == penalty.value(q)
 
 
 @gives("value")

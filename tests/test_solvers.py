@@ -16,11 +16,11 @@ from agreement import assert_same_optimum, attempt, check_against, decision, pri
 from kernelweave import DenseGram, Problem, losses, penalties, solve, solvers
 from kernelweave.problem import Status
 from reference import Inaccurate, solve_by_clarabel
-from registry import LOSSES, PENALTIES, SOLVERS, exported, label, sized
+from registry import PENALTIES, QUADRATIC, SOLVERS, exported, label, sized
 
 each_solver = pytest.mark.parametrize("solver", SOLVERS)
 each_penalty = pytest.mark.parametrize("penalty", PENALTIES, ids=label)
-each_loss = pytest.mark.parametrize("loss", LOSSES, ids=label)
+each_loss = pytest.mark.parametrize("loss", QUADRATIC, ids=label)
 EVERYDAY = [penalties.L1(), penalties.Lp(4 / 3), penalties.Lp(2.0)]
 each_everyday = pytest.mark.parametrize("penalty", EVERYDAY, ids=label)
 
@@ -58,7 +58,7 @@ def optimum(problem):
 @cache
 def small_optimum(which, loss):
     """Return Clarabel's optimum of the small problem with a registered penalty and loss, by their places."""
-    return optimum(small(PENALTIES[which], LOSSES[loss]))
+    return optimum(small(PENALTIES[which], QUADRATIC[loss]))
 
 
 # -- the cross product --
@@ -71,9 +71,9 @@ def test_every_solver_is_registered_under_its_name():
 
 @each_solver
 @pytest.mark.parametrize("which", range(len(PENALTIES)), ids=[label(p) for p in PENALTIES])
-@pytest.mark.parametrize("loss", range(len(LOSSES)), ids=[label(p) for p in LOSSES])
+@pytest.mark.parametrize("loss", range(len(QUADRATIC)), ids=[label(p) for p in QUADRATIC])
 def test_refused_by_name_or_certified_and_equal_to_the_reference(solver, which, loss):
-    problem = small(PENALTIES[which], LOSSES[loss])
+    problem = small(PENALTIES[which], QUADRATIC[loss])
     found = attempt(problem, solver, tol=1e-4)
     if found is not None:
         assert found.solver == solver
@@ -135,7 +135,7 @@ def test_rounds_agree_with_alternation(n, C, penalty):
     assert other.certificate.lower <= found.certificate.upper * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=label)
+@pytest.mark.parametrize("loss", QUADRATIC, ids=label)
 @pytest.mark.parametrize("penalty", [penalties.L1(), penalties.Lp(1.1), penalties.Lp(2)], ids=label)
 def test_rounds_find_the_optimum_of_small_problems(penalty, loss, monkeypatch):
     monkeypatch.setattr("kernelweave.solvers.sqp.TINY", 0)
@@ -143,6 +143,13 @@ def test_rounds_find_the_optimum_of_small_problems(penalty, loss, monkeypatch):
     for C in (1e-3, 1e-2, 0.1, 1.0, 30.0):
         problem, other = small(penalty, loss, C=C), "smo" if penalty.smooth else "proximal"
         assert_same_optimum(solve(problem, "sqp", tol=1e-5), solve(problem, other, tol=1e-5))
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_loss_without_a_quadratic_dual_is_refused(solver):
+    problem = small(penalties.L1() if solver in ("proximal", "skm") else penalties.Lp(2), losses.Logistic())
+    with pytest.raises(ValueError, match=r"needs a loss with a quadratic dual, not Logistic\(\): use loss='hinge'"):
+        solve(problem, solver)
 
 
 # -- random problems --

@@ -16,14 +16,14 @@ from kernelweave.grams import LowRankGram
 from kernelweave.problem import Status
 from kernelweave.solvers import GFB, MergedGFB
 from reference import solve_by_clarabel
-from registry import LOSSES, PENALTIES, label, sized
+from registry import PENALTIES, QUADRATIC, label, sized
 
 HINGE = losses.Hinge()
 M, RANK = 4, 5
 BOTH = [GFB, MergedGFB]
 each_kind = pytest.mark.parametrize("kind", BOTH, ids=lambda kind: kind.name)
 each_penalty = pytest.mark.parametrize("penalty", PENALTIES, ids=label)
-each_loss = pytest.mark.parametrize("loss", LOSSES, ids=label)
+each_loss = pytest.mark.parametrize("loss", QUADRATIC, ids=label)
 EVERYDAY = [penalties.L1(), penalties.Lp(2.0), penalties.ElasticNet(c1=0.4, c2=0.5)]
 each_everyday = pytest.mark.parametrize("penalty", EVERYDAY, ids=label)
 

@@ -43,7 +43,7 @@ def certify(problem: Problem, point: Point, *, trust: bool = False) -> Certifica
 def dual_value(problem: Problem, beta: np.ndarray, q: np.ndarray) -> tuple[float, float]:
     """Dual objective at a feasible ``beta``, or at a multiple of it that is better: value, multiple."""
     loss, y, C = problem.loss, problem.y, problem.C
-    h = problem.penalty.value(np.maximum(q, 0.0))
+    h = problem.penalty.value(q)
     plain = _total(loss.dual(beta, y, C)) - h
     if not problem.penalty.homogeneous:
         return plain, 1.0
@@ -63,24 +63,24 @@ def primal_value(
     The scale is not searched for where its neighbours show, by convexity, that it would narrow the distance to
     ``lower`` by less than a hundredth.
     """
-    u = weights * np.sqrt(np.maximum(q, 0.0))
-    value = _along(problem, u, f)
+    cost = problem.penalty.cost(weights, q)
+    value, moves = _along(problem, cost, f), cost(1.0) > 0.0
     best = (value(1.0)[0], 1.0)
-    sides = (value(1.0 - NEAR)[0] - best[0], value(1.0 + NEAR)[0] - best[0]) if u.any() else (0.0, 0.0)
-    if u.any() and not 0.0 <= min(sides) <= max(sides) <= 0.01 * (best[0] - lower):
+    sides = (value(1.0 - NEAR)[0] - best[0], value(1.0 + NEAR)[0] - best[0]) if moves else (0.0, 0.0)
+    if moves and not 0.0 <= min(sides) <= max(sides) <= 0.01 * (best[0] - lower):
         found = minimize_scalar(lambda t: value(t)[0], bounds=(0.0, 2.0), method="bounded", options={"xatol": 1e-5})
         best = min(best, (float(found.fun), float(found.x)), (value(0.0)[0], 0.0))
     return best[0], best[1], value(best[1])[1]
 
 
-def _along(problem: Problem, u: np.ndarray, f: np.ndarray) -> Callable[[float], tuple[float, float]]:
+def _along(problem: Problem, cost: Callable[[float], float], f: np.ndarray) -> Callable[[float], tuple[float, float]]:
     """Return the function ``t -> (primal value at t f, its bias)``."""
     loss, y, C = problem.loss, problem.y, problem.C
 
     def value(t: float) -> tuple[float, float]:
         scaled = float(t) * f  # a NumPy scalar on the left would take foreign arrays over
         bias = loss.best_bias(scaled, y, C)
-        return problem.penalty.norm(t * u) + _total(loss.value(scaled + bias, y, C)), bias
+        return cost(t) + _total(loss.value(scaled + bias, y, C)), bias
 
     return value
 

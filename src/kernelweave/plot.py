@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["canvas", "convergence", "path", "weights"]
+__all__ = ["canvas", "convergence", "pairs", "path", "weights"]
 
 INK = "#30343b"
 BAR = "#2f6f9f"
@@ -75,9 +75,7 @@ def weights(clf: Any, top: int = 20, ax: Any = None, names: Sequence[str] | None
     """
     model = _model(clf, "weights_")
     values = np.atleast_2d(model.weights_)  # (n_problems, m)
-    names = list(model.kernel_names_ if names is None else names)
-    if len(names) != values.shape[1]:
-        raise ValueError(f"names has {len(names)} entries for {values.shape[1]} kernels; give one each.")
+    names = _names(model, names)
     if top < 1:
         raise ValueError(f"top must be at least 1, got {top}.")
     mean = values.mean(axis=0)
@@ -91,6 +89,51 @@ def weights(clf: Any, top: int = 20, ax: Any = None, names: Sequence[str] | None
     used = np.count_nonzero(mean)
     heaviest = f", the {len(shown)} heaviest shown" if len(shown) < used else ""
     axes.set_title(f"{used} of {len(names)} kernels in use{heaviest}", loc="left", color=INK, fontsize=11)
+    return axes
+
+
+def pairs(clf: Any, top: int = 20, ax: Any = None, names: Sequence[str] | None = None) -> Any:
+    """Draw the weights of products of two kernels, as a square with a row and a column for each kernel.
+
+    Several binary problems are averaged. Beside the kernel that is 1 everywhere stand the kernels on their own.
+
+    Parameters
+    ----------
+    clf : fitted estimator with penalty="spectral", or a Pipeline or search that ends in one
+        The model to look at.
+    top : int, default=20
+        How many kernels to show at most, heaviest first; kernels without weight are left out.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure when absent.
+    names : sequence of str, optional
+        Names to use instead of ``kernel_names_``.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> import kernelweave as kw
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> clf = kw.recipe("nuc-mkl").fit(X[50:], y[50:])
+    >>> axes = kw.plot.pairs(clf, ax=kw.plot.canvas())
+    >>> axes.get_title(loc="left")
+    'products of 11 kernels'
+    """
+    model = _model(clf, "pair_weights_")
+    values = model.pair_weights_ if model.pair_weights_.ndim == 2 else model.pair_weights_.mean(axis=0)
+    names = _names(model, names)
+    if top < 1:
+        raise ValueError(f"top must be at least 1, got {top}.")
+    own = np.diagonal(values)
+    order = np.argsort(-own, kind="stable")[:top]
+    shown = order[own[order] > 0]
+    labels = [_short(names[k]) for k in shown]
+    axes = _heat_map(values[np.ix_(shown, shown)], labels, labels, ax, rows="")
+    axes.set_aspect("equal")
+    axes.set_title(f"products of {np.count_nonzero(own)} kernels", loc="left", color=INK, fontsize=11)
     return axes
 
 
@@ -216,6 +259,14 @@ def _model(fitted: Any, attribute: str) -> Any:
     return fitted
 
 
+def _names(model: Any, names: Sequence[str] | None) -> list[str]:
+    """Return the names given, one for each kernel, or the model's own."""
+    chosen, m = list(model.kernel_names_ if names is None else names), len(model.kernel_names_)
+    if len(chosen) != m:
+        raise ValueError(f"names has {len(chosen)} entries for {m} kernels; give one each.")
+    return chosen
+
+
 def _bars(values: np.ndarray, labels: list[str], ax: Any) -> Any:
     """Draw one bar for each kernel with its number at the end."""
     axes = _axes(ax, 7.0, 1.1 + 0.27 * max(len(labels), 2))
@@ -240,7 +291,7 @@ def _bars(values: np.ndarray, labels: list[str], ax: Any) -> Any:
     return axes
 
 
-def _heat_map(values: np.ndarray, labels: list[str], problems: list[str], ax: Any) -> Any:
+def _heat_map(values: np.ndarray, labels: list[str], problems: list[str], ax: Any, rows: str = "problem") -> Any:
     """Draw problems by kernels, darker for more weight, white for none."""
     size = (2.2 + 0.42 * max(len(labels), 4), 2.6 + 0.3 * len(problems))
     axes = _axes(ax, *size)
@@ -250,7 +301,7 @@ def _heat_map(values: np.ndarray, labels: list[str], problems: list[str], ax: An
     axes.set_xticks(np.arange(-0.5, len(labels)), minor=True)
     axes.set_yticks(np.arange(-0.5, len(problems)), minor=True)
     axes.grid(which="minor", color="white", linewidth=1.5)
-    axes.set_ylabel("problem", color=INK)
+    axes.set_ylabel(rows, color=INK)
     for spine in axes.spines.values():
         spine.set_visible(False)
     axes.tick_params(which="both", length=0, colors=INK, labelsize=9)

@@ -9,6 +9,7 @@ import numpy as np
 
 from .arrays import device_of, namespace
 from .grams.base import GramStack
+from .grams.products import as_weighed
 from .losses.base import Loss
 from .penalties.base import MixingPenalty
 
@@ -48,6 +49,7 @@ class Problem:
     C: np.ndarray
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "gram", as_weighed(self.gram, self.penalty))
         n, m = self.gram.shape
         y, cost = self.gram.asarray(self.y), self.gram.asarray(self.C)
         xp = namespace(y)

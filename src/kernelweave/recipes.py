@@ -11,6 +11,7 @@ from . import report
 from .assemble import described
 from .estimators import MKLClassifier
 from .grams import Nystroem
+from .penalties import SpectralNorm
 from .solvers import MWU
 
 
@@ -108,6 +109,24 @@ _RECIPES = [
         approximation=Nystroem(rank=100),
     ),
     Recipe(
+        name="nuc-mkl",
+        paper="Meirom, Kisilev (AISTATS 2016)",
+        minimises="1/2 sum_ab |f_ab|^2 / Z_ab + C sum hinge, |Z|_* <= 1",
+        penalty="spectral",
+        solver="frank-wolfe",
+        loss="hinge",
+        sparse=False,
+    ),
+    Recipe(
+        name="nlmkl-p2",
+        paper="Cortes, Mohri, Rostamizadeh (NIPS 2009)",
+        minimises="1/2 sum_ab |f_ab|^2 / (u_a u_b) + C sum hinge, |u|_2 <= 1",
+        penalty=SpectralNorm(linear_terms=False),
+        solver="frank-wolfe",
+        loss="hinge",
+        sparse=False,
+    ),
+    Recipe(
         name="svm-average",
         paper="Cortes, Vapnik (Machine Learning 1995)",
         minimises="m/2 sum_k |f_k|^2 + C sum hinge",
@@ -131,7 +150,7 @@ def recipes() -> Recipes:
     --------
     >>> import kernelweave as kw
     >>> list(kw.recipes())
-    ['skm', 'lp-mkl', 'mwu-mkl', 'mwu-mkl-paper', 'low-rank-lp-mkl', 'svm-average']
+    ['skm', 'lp-mkl', 'mwu-mkl', 'mwu-mkl-paper', 'low-rank-lp-mkl', 'nuc-mkl', 'nlmkl-p2', 'svm-average']
     """
     return Recipes((entry.name, entry) for entry in _RECIPES)
 
@@ -164,7 +183,7 @@ def recipe(name: str, kernels: Any = "auto", **params: Any) -> MKLClassifier:
         raise ValueError(f"recipe {name!r} is not known: choose one of {', '.join(table)}.")
     entry = table[name]
     configured = {
-        "penalty": entry.penalty,
+        "penalty": clone(entry.penalty, safe=False),
         "solver": clone(entry.solver, safe=False),
         "approximation": clone(entry.approximation, safe=False),
         "loss": entry.loss,

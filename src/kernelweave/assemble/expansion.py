@@ -38,13 +38,14 @@ class Expansion:
         step = max(1, BLOCK // (8 * max(self.rows.size, 1)))
         for start in range(0, X.shape[0] if self.rows.size else 0, step):
             block = slice(start, start + step)
-            for k, matrix in self._matrices(X[block]):
+            for k, matrix in self.matrices(X[block]):
                 out[block] += (matrix @ self.clipped.get(k, self.coef)) * self.weights[k]
         if not np.all(np.isfinite(out)):
             raise ValueError("X leads to NaN or infinite kernel values: check how it was made, or scale it.")
         return out
 
-    def _matrices(self, X: Any) -> Iterator[tuple[int, np.ndarray]]:
+    def matrices(self, X: Any) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield the place of each kernel with weight, and the kernel between new samples and support vectors."""
         if self.kernels is not None:
             return evaluate(self.kernels, X, self.X)
         return ((k, X[:, self.rows, column]) for k, column in enumerate(self.active))

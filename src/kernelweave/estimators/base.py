@@ -18,9 +18,11 @@ from ..arrays import Array, device_of, is_foreign, kind_of, namespace, spread
 from ..assemble import (
     Assembly,
     Options,
+    ProductExpansion,
     Targets,
     Task,
     check_number,
+    check_products,
     check_together,
     check_whole,
     from_factors,
@@ -147,7 +149,9 @@ class MKLEstimator(BaseEstimator):
         check_number("tol", self.tol)
         check_whole("max_iter", self.max_iter)
         options = Options(self.normalize, self.psd, self.memory, self.random_state, self._approximation())
-        return options, make_loss(self.loss), make_penalty(self.penalty)
+        penalty = make_penalty(self.penalty)
+        check_products(penalty, options)
+        return options, make_loss(self.loss), penalty
 
     def _approximation(self) -> Approximation | None:
         """Return what ``approximation`` names."""
@@ -235,6 +239,14 @@ class MKLEstimator(BaseEstimator):
         self.n_iter_ = _single(np.array([solution.n_iter for solution in solutions]))
         self.history_ = _single([solution.history for solution in solutions])
         self.status_ = _single([solution.status.value for solution in solutions])
+
+    @property
+    def pair_weights_(self) -> np.ndarray:
+        """Weight of the product of each two kernels, for penalties on pairs of kernels only."""
+        check_is_fitted(self)
+        if not isinstance(self._predictor, ProductExpansion) or self._predictor.degree != 2:
+            raise AttributeError("pair_weights_ is what penalty='spectral' learns; other penalties have weights_ only.")
+        return self.weights_[..., :, None] * self.weights_[..., None, :]
 
     # -- reporting ----------------------------------------------------------------------------------------
 

@@ -9,11 +9,26 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array, is_foreign, like, namespace, to_host
-from ..assemble import check_together, read_labels, read_targets, read_weight, split_tasks
+from ..assemble import check_together, paired, read_labels, read_targets, read_weight, split_tasks
+from ..losses import Logistic
+from ..losses.margin import sigmoid
 from .base import MKLEstimator, Posed
+
+
+def _gives_odds(clf: MKLClassifier) -> bool:
+    """Whether decision values are log odds; if not, say what is."""
+    if isinstance(clf.loss, Logistic) or clf.loss == "logistic":
+        if clf.multiclass == "ovo":
+            raise AttributeError("predict_proba needs multiclass='ovr': votes of one against one have no odds.")
+        return True
+    raise AttributeError(
+        f"predict_proba needs loss='logistic', not {clf.loss!r}: use that, or wrap the classifier in "
+        "sklearn.calibration.CalibratedClassifierCV."
+    )
 
 
 class MKLClassifier(ClassifierMixin, MKLEstimator):
@@ -30,9 +45,11 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         as a stack of shape (n, n, m), samples first, and of shape (n_new, n, m) when predicting.
     penalty : str or MixingPenalty, default="l1"
         How kernels are mixed: "l1" keeps few, "lp" (p=2) uses all, "elasticnet", "moreau-yosida", "uniform"
-        is their plain average. Instances from `kernelweave.penalties` carry parameters, as ``Lp(1.5)``.
+        is their plain average. "spectral" learns products of two kernels: its kernel is the square of a weighted
+        sum. Instances from `kernelweave.penalties` carry parameters, as ``Lp(1.5)``.
     loss : str or Loss, default="hinge"
-        What an error costs: "hinge", "squared_hinge" or "squared" (least squares on labels -1 and +1).
+        What an error costs: "hinge", "squared_hinge", "squared" (least squares on labels -1 and +1) or, with an
+        approximation, "logistic", which gives probabilities.
     C : float, default=1.0
         Cost of an error.
     solver : str or Solver, default="auto"
@@ -76,6 +93,9 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     ----------
     weights_ : ndarray of shape (m,) or (n_problems, m)
         Weight of each kernel, after normalisation; exact zeros where the penalty is sparse.
+    pair_weights_ : ndarray of shape (m, m) or (n_problems, m, m)
+        Weight of the product of each two kernels, ``weights_`` times itself; penalty="spectral" only. With its linear
+        terms the last kernel is "unity", 1 everywhere, and the sum of its row and column is that of the kernels alone.
     kernel_names_ : list of str
         Name of each kernel.
     kernel_scales_ : ndarray of shape (m,)
@@ -201,7 +221,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         check_together("sample_weight", sample_weight, X)
         targets = read_targets(y, sample_weight, self.class_weight, beside=X if is_foreign(X) else None)
         tasks = split_tasks(targets, self.multiclass)
-        assembly = self._assemble(X, frame, options, targets)
+        assembly = paired(self._assemble(X, frame, options, targets), penalty)
         return Posed(assembly, targets, tasks, loss, assembly.cut(penalty))
 
     def decision_function(self, X: Any) -> Array:
@@ -242,6 +262,29 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         if is_foreign(scores) and self.classes_.dtype.kind in "biuf":
             return xp.take(like(scores, self.classes_, self.classes_.dtype.name), codes)
         return self.classes_[to_host(codes)]
+
+    @available_if(_gives_odds)
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability of each class, for ``loss="logistic"``.
+
+        With more than two classes, each against the rest, the probabilities of a sample are scaled to sum to one.
+
+        Parameters
+        ----------
+        X : array, DataFrame or sparse matrix of shape (n_new, d); or a stack of shape (n_new, n, m)
+            New samples, of the library and on the device of those given to fit.
+
+        Returns
+        -------
+        array of shape (n_new, n_classes)
+            In the order of ``classes_``. A tensor if X is one.
+        """
+        odds = self.decision_function(X)
+        xp = namespace(odds)
+        if odds.ndim == 1:
+            return xp.stack([sigmoid(-odds), sigmoid(odds)], axis=1)
+        chances = sigmoid(odds)
+        return chances / xp.sum(chances, axis=1, keepdims=True)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of samples whose label is predicted.

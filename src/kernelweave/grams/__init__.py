@@ -5,6 +5,7 @@ from .base import GramStack
 from .cached import CachedGram
 from .dense import DenseGram
 from .lowrank import LowRankGram
+from .products import ProductGram
 
 __all__ = [
     "Approximation",
@@ -14,6 +15,7 @@ __all__ = [
     "LowRankGram",
     "Nystroem",
     "PivotedCholesky",
+    "ProductGram",
     "RandomFeatures",
     "make_approximation",
 ]

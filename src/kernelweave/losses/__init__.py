@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from .base import Loss
-from .margin import Hinge, Squared, SquaredHinge
+from .margin import Hinge, Logistic, Squared, SquaredHinge
 
-__all__ = ["Hinge", "Loss", "Squared", "SquaredHinge", "make_loss"]
+__all__ = ["Hinge", "Logistic", "Loss", "Squared", "SquaredHinge", "make_loss"]
 
-_NAMES: dict[str, type[Loss]] = {"hinge": Hinge, "squared": Squared, "squared_hinge": SquaredHinge}
+_NAMES: dict[str, type[Loss]] = {
+    "hinge": Hinge,
+    "logistic": Logistic,
+    "squared": Squared,
+    "squared_hinge": SquaredHinge,
+}
 
 
 def make_loss(spec: str | Loss) -> Loss:

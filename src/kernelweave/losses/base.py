@@ -29,6 +29,8 @@ class Loss(BaseEstimator):
 
     ``value`` is L, ``dual`` is ``D(beta) = min_f L(f) + beta f``, so that ``L(f) - D(beta) + beta f >= 0`` always.
     All take targets ``y`` and costs ``C`` of shape (n,), as arrays of NumPy or of any library with the array API.
+    Two more faces are asked for by name: ``quadratic(y, C)``, the dual as a box-constrained quadratic, and
+    ``bend(f, y, C)``, the second derivative of a loss whose slope is continuous.
     """
 
     def value(self, f: np.ndarray, y: np.ndarray, C: np.ndarray) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .base import MixingPenalty
 from .mixed import Mixed
 from .norms import L1, ElasticNet, Fixed, Group, Lp, MoreauYosida
+from .spectral import SpectralNorm
 
 __all__ = [
     "L1",
@@ -15,6 +16,7 @@ __all__ = [
     "Mixed",
     "MixingPenalty",
     "MoreauYosida",
+    "SpectralNorm",
     "make_penalty",
 ]
 
@@ -25,6 +27,7 @@ _NAMES: dict[str, type[MixingPenalty]] = {
     "lp": Lp,
     "mixed": Mixed,
     "moreau-yosida": MoreauYosida,
+    "spectral": SpectralNorm,
     "uniform": Fixed,
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ class MixingPenalty(BaseEstimator):
         """Refuse parameters that do not fit ``m`` kernels."""
 
     def value(self, q: np.ndarray) -> float:
-        """Value of h at the energies ``q``."""
+        """Value of h at the energies ``q``; what rounding left below zero counts as zero."""
         raise NotImplementedError
 
     def weights(self, q: np.ndarray) -> np.ndarray:
@@ -52,6 +53,11 @@ class MixingPenalty(BaseEstimator):
     def weights_of_norms(self, u: np.ndarray) -> np.ndarray:
         """Weights that attain :meth:`norm`."""
         raise NotImplementedError
+
+    def cost(self, weights: np.ndarray, q: np.ndarray) -> Callable[[float], float]:
+        """Primal penalty of ``t K_w beta`` as a function of ``t``, from the energies ``q`` of ``beta``."""
+        u = weights * np.sqrt(np.maximum(q, 0.0))
+        return lambda t: self.norm(t * u)
 
     def toll(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         """Price of each weight and two derivatives, where weights must have prices that sum to one; else None."""

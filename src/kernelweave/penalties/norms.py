@@ -81,7 +81,7 @@ class Fixed(MixingPenalty):
         return np.full(m, 1.0 / m) if self.values is None else np.asarray(self.values, dtype=float)
 
     def value(self, q: np.ndarray) -> float:
-        return 0.5 * float(self._values(q.size) @ q)
+        return 0.5 * float(self._values(q.size) @ np.maximum(q, 0.0))
 
     def weights(self, q: np.ndarray) -> np.ndarray:
         return self._values(q.size).copy()

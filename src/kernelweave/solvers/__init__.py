@@ -6,11 +6,12 @@ import numpy as np
 
 from ..arrays import is_numpy
 from ..grams import CachedGram
-from ..penalties import L1
+from ..penalties import L1, SpectralNorm
 from ..problem import Problem
 from .alternating import Alternating
 from .base import Solver, solve
 from .coordinate import Coordinate
+from .frank_wolfe import FrankWolfe
 from .interior import Interior, Mehrotra
 from .mwu import MWU
 from .newton import Newton
@@ -29,6 +30,7 @@ __all__ = [
     "SQP",
     "Alternating",
     "Coordinate",
+    "FrankWolfe",
     "Interior",
     "Mehrotra",
     "MergedGFB",
@@ -43,11 +45,12 @@ __all__ = [
 LIGHT = 10.0  # cost times size of the kernels up to which single coordinates get there soon
 MANY = 10**6  # features below which every solver is quick, and the most robust is taken
 HEAVY = 1e5  # cost times size of the kernels beyond which the interior point loses its footing
-WIDE = 600  # columns from which a matrix of samples that err is cheaper than one of all samples
+WIDE = 600  # columns from which a matrix of samples that err is cheaper than one of all samples,
+LONG = 10**4  # and samples from which it is
 
 _NAMES: dict[str, type[Solver]] = {
     solver.name: solver
-    for solver in (SQP, SMO, Proximal, SKM, Alternating, MWU)
+    for solver in (SQP, SMO, Proximal, SKM, Alternating, MWU, FrankWolfe)
     + (Interior, Coordinate, SsNAL, Newton, Mehrotra, GFB, MergedGFB)
 }
 
@@ -64,6 +67,8 @@ def make_solver(spec: str | Solver, problem: Problem, tol: float = 1e-3) -> Solv
 
 
 def _on_kernels(problem: Problem) -> Solver:
+    if isinstance(problem.penalty, SpectralNorm):
+        return FrankWolfe()
     if isinstance(problem.gram, CachedGram):  # each column costs: the solvers that ask for the fewest
         return Proximal() if isinstance(problem.penalty, L1) else SMO()
     return SMO() if problem.penalty.kinked else SQP()
@@ -72,7 +77,7 @@ def _on_kernels(problem: Problem) -> Solver:
 def _on_factors(problem: Problem, tol: float) -> Solver:
     """Return what was fastest in ``benchmarks/lowrank.py`` and ``benchmarks/gpu.py`` on problems of this kind."""
     if not hasattr(problem.loss, "quadratic"):
-        return Interior()  # refused by name
+        return Newton()
     if Interior().refuse(problem):
         return Newton()
     features = problem.gram.features
@@ -83,5 +88,5 @@ def _on_factors(problem: Problem, tol: float) -> Solver:
     easy = heft <= LIGHT and tol >= 1e-4 and problem.penalty.smooth and features.size >= MANY
     if easy and not Coordinate().refuse(problem):
         return Coordinate()
-    wide = features.shape[1] > WIDE or heft > HEAVY
-    return SsNAL() if wide and not SsNAL().refuse(problem) else Interior()
+    large = features.shape[0] > LONG or features.shape[1] > WIDE or heft > HEAVY
+    return SsNAL() if large and not SsNAL().refuse(problem) else Interior()

@@ -73,7 +73,7 @@ def check_pair(problem: Problem, solver: Solver) -> None:
     if solver.needs_quadratic and not hasattr(problem.loss, "quadratic"):
         raise ValueError(
             f"solver {solver.name!r} needs a loss with a quadratic dual, not {problem.loss}: "
-            "use loss='hinge' or 'squared_hinge'."
+            "use loss='hinge' or 'squared_hinge', or, for features (approximation=...), solver='newton'."
         )
     why = solver.refuse(problem)
     if why:

@@ -1,4 +1,4 @@
-"""Newton's method on factors for losses with a quadratic: squared hinge and least squares."""
+"""Newton's method on factors for losses with a continuous slope: logistic, squared hinge and least squares."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..arrays import Array, namespace
-from ..losses.base import BoxQuadratic
 from ..problem import Certificate, Point, Problem, Status
 from .base import Solver
 from .reduced import Reduced
 
 CLOSE = 1e-10  # relative error of a step; the matrix is nearly exact, so that little is gained by less
+FLAT = 1e-12  # share of C below which the curvature of a sample counts as none
 HALVINGS = 4  # of a step along which the objective does not fall
 
 
@@ -20,7 +20,6 @@ HALVINGS = 4  # of a step along which the objective does not fall
 class NewtonState:
     """A model ``f = V z + bias`` with ``z = w u``, the weights of its blocks and the duals that its errors ask for."""
 
-    box: BoxQuadratic
     weights: np.ndarray  # (m,)
     u: Array  # (D,)
     f: Array  # (n,) without the bias
@@ -44,23 +43,22 @@ class Newton(Solver):
 
     name = "newton"
     needs = ("fold", "lift", "weighted")
+    needs_quadratic = False
 
     def refuse(self, problem: Problem) -> str | None:
-        ridge = problem.loss.quadratic(problem.y, problem.C).ridge
-        if not bool(namespace(ridge).all(ridge > 0)):
+        if not hasattr(problem.loss, "bend"):
             return f"needs a loss with a curvature, which {problem.loss} has not: use solver='interior'."
         return None
 
     def init(self, problem: Problem, start: Array | None, tol: float) -> NewtonState:
         gram, m = problem.gram, problem.gram.shape[1]
-        box = problem.loss.quadratic(problem.y, problem.C)
         beta = 0.0 * problem.y if start is None else start
         u = gram.fold(beta)
         weights = problem.penalty.weights_of_norms(np.ones(m))
         asked = problem.penalty.weights(gram.energies(u)) if start is not None and problem.penalty.smooth else weights
         weights = asked if asked.any() else weights
         f = gram.lift(gram.per_column(weights) * u)
-        state = NewtonState(box, weights, u, f, problem.loss.best_bias(f, problem.y, problem.C))
+        state = NewtonState(weights, u, f, problem.loss.best_bias(f, problem.y, problem.C))
         state.value = self._objective(problem, weights, u, f, state.bias)
         return state
 
@@ -73,9 +71,8 @@ class Newton(Solver):
 
     def _machine(self, problem: Problem, state: NewtonState, jacobian: np.ndarray) -> Array:
         """Return the ``V'beta`` whose beta answers the errors of the linearised model."""
-        gram, xp, box = problem.gram, namespace(state.f), state.box
-        ask = (box.linear - state.f - state.bias) / box.ridge
-        theta = xp.where((ask > box.lower) & (ask < box.upper), 1.0 / box.ridge, 0.0 * ask)
+        gram, xp, loss, f = problem.gram, namespace(state.f), problem.loss, state.f + state.bias
+        theta = loss.bend(f, problem.y, problem.C)
         per, u = gram.per_column, state.u
         if not bool(xp.any(theta > 0)):  # no sample errs: the model is larger than it need be
             return 0.0 * u
@@ -83,7 +80,9 @@ class Newton(Solver):
         behind = -per(2.0 * jacobian @ inner) * u  # w u - S u
         close = CLOSE * max(float(u @ u) ** 0.5, 1.0)
         system = Reduced(gram, u, state.weights, jacobian, theta, close)
-        return system.solve(box.linear, behind, 0.0)[2]
+        firm = theta > FLAT * problem.C
+        reach = loss.slope(f, problem.y, problem.C) / xp.where(firm, theta, problem.C)
+        return system.solve(f - reach, behind, 0.0)[2]
 
     def _joint(self, problem: Problem, state: NewtonState, jacobian: np.ndarray) -> bool:
         """Step with weights that follow; False if the objective would not fall."""
@@ -135,9 +134,8 @@ class Newton(Solver):
         return problem.penalty.norm(norms) + float(namespace(errors).sum(errors))
 
     def read(self, problem: Problem, state: NewtonState) -> Point:
-        gram, xp, box = problem.gram, namespace(state.f), state.box
-        ask = (box.linear - state.f - state.bias) / box.ridge
-        beta = problem.loss.project(xp.minimum(xp.maximum(ask, box.lower), box.upper), problem.y, problem.C)
+        gram, loss = problem.gram, problem.loss
+        beta = loss.project(-loss.slope(state.f + state.bias, problem.y, problem.C), problem.y, problem.C)
         u = gram.fold(beta)
         return Point(beta, state.weights, gram.energies(u), gram.lift(gram.per_column(state.weights) * u))
 

@@ -1,0 +1,43 @@
+"""Sums over pairs of samples of products of kernels, each entry read once."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from .stacks import FAST
+
+
+@njit(**FAST)
+def pull(stack, rows, columns, left, right, weights, shift, degree):
+    """Sum over pairs of ``left_i right_j (w'k + shift)^(degree - 1) k``, k the kernels' entries; the same without k."""
+    m = weights.size
+    out, total = np.zeros(m), 0.0
+    for a in range(rows.size):
+        row = stack[rows[a]]
+        for b in range(columns.size):
+            entry = row[columns[b]]
+            mixed = shift
+            for k in range(m):
+                mixed += weights[k] * entry[k]
+            mixed = left[a] * right[b] * (mixed if degree == 2 else mixed ** (degree - 1))
+            total += mixed
+            for k in range(m):
+                out[k] += mixed * entry[k]
+    return out, total
+
+
+@njit(**FAST)
+def matvec(stack, rows, columns, left, weights, shift, degree):
+    """Sum over rows of ``left_i (w'k + shift)^degree`` at each column."""
+    m = weights.size
+    f = np.zeros(columns.size)
+    for a in range(rows.size):
+        row = stack[rows[a]]
+        for b in range(columns.size):
+            entry = row[columns[b]]
+            mixed = shift
+            for k in range(m):
+                mixed += weights[k] * entry[k]
+            f[b] += left[a] * (mixed * mixed if degree == 2 else mixed**degree)
+    return f

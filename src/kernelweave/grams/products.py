@@ -1,0 +1,216 @@
+"""All products of two kernels or more, none of them formed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..kernels import evaluate
+from ..penalties.base import MixingPenalty
+from ..penalties.spectral import Matrix, SpectralNorm, Top, largest
+from .base import GramStack
+from .cached import CachedGram
+from .dense import DenseGram
+
+FORMED = 128  # kernels up to which the matrix of energies is formed: one matrix product is cheaper than many passes
+TILE = 2**20  # kernel entries worked on at a time
+ROUNDING = 1e-6  # of the largest that an energy could be: how far below zero rounding may put it
+
+
+class ProductGram(GramStack):
+    """The products of the kernels in a stack: ``K_a o K_b``, entry by entry, or of more than two.
+
+    Weights are one number ``u_a`` per kernel and stand for ``sum_ab u_a u_b K_a o K_b``, the elementwise square (or
+    higher power) of ``K_u = sum_a u_a K_a``. The energies are the matrix ``M_ab = beta' (K_a o K_b) beta``, from the
+    samples with coefficients only; with many kernels it is not formed either.
+
+    Parameters
+    ----------
+    base : DenseGram or CachedGram
+        The kernels.
+    linear_terms : bool, default=False
+        Count the kernel that is 1 everywhere among them, as the last; it is not stored.
+    degree : int, default=2
+        Kernels in a product.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave.grams import DenseGram, ProductGram
+    >>> x = np.array([1.0, 2.0])
+    >>> pairs = ProductGram(DenseGram(np.outer(x, x)[:, :, None]), linear_terms=True)
+    >>> pairs.combine(np.arange(2), np.array([1.0, 3.0])).tolist()
+    [[16.0, 25.0], [25.0, 49.0]]
+    >>> pairs.quad(np.array([1.0, 0.0])).matrix.tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
+    """
+
+    def __init__(self, base: GramStack, linear_terms: bool = False, degree: int = 2):
+        if not isinstance(base, DenseGram | CachedGram):
+            raise TypeError(
+                f"Products of kernels need the kernels' entries, which {type(base).__name__} does not have: "
+                "use approximation=None, or a penalty that adds kernels, such as 'lp'."
+            )
+        self.base, self.linear_terms, self.degree = base, bool(linear_terms), int(degree)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        n, m = self.base.shape
+        return n, m + self.linear_terms
+
+    @property
+    def hit_rate(self) -> float:
+        return self.base.hit_rate
+
+    def quad(self, beta: np.ndarray) -> Any:
+        """Return the energies of the products."""
+        return self.energies(beta)
+
+    def energies(self, beta: np.ndarray, near: np.ndarray | None = None) -> Matrix | ProductEnergies:
+        """Return the energies as `quad` does; ``near`` is a guess of the weights they lead to."""
+        energies = ProductEnergies(self, beta, near)
+        formed = self.degree == 2 and (self.shape[1] <= FORMED or isinstance(self.base, CachedGram))
+        return Matrix(energies.matrix()) if formed else energies
+
+    def matvec(self, beta: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return ``f = (K_u o K_u) beta``."""
+        from ..compiled import products
+
+        support, columns = np.flatnonzero(beta), np.arange(beta.size)
+        scaled, shift = self.split(weights)
+        f = np.zeros(beta.size)
+        for part in self.parts(support, columns):
+            stack, rows, there = self.entries(support[part], columns)
+            f += products.matvec(stack, rows, there, beta[support[part]], scaled, shift, self.degree)
+        return f
+
+    def combine(
+        self,
+        index: np.ndarray,  # (b,)
+        weights: np.ndarray,  # (m,)
+    ) -> np.ndarray:  # (b, b)
+        """Return the elementwise power of ``sum_a u_a K_a`` between the chosen samples."""
+        m = self.base.shape[1]
+        mixed = self.base.combine(index, weights[:m])
+        mixed += weights[m:].sum()
+        mixed **= self.degree
+        return mixed
+
+    def diagonal(self) -> np.ndarray:  # (n, m)
+        """Return ``K_k[i, i]``."""
+        return np.hstack([self.base.diagonal(), np.ones((self.shape[0], int(self.linear_terms)))])
+
+    def split(self, weights: np.ndarray) -> tuple[np.ndarray, float]:
+        """Return the factors of the kernels' stored entries, and the weight of the kernel that is 1 everywhere."""
+        m = self.base.shape[1]
+        return weights[:m] * self.base.scale, float(weights[m:].sum())
+
+    def parts(self, rows: np.ndarray, columns: np.ndarray) -> Iterator[slice]:
+        """Yield some of the rows at a time."""
+        step = max(1, TILE // max(columns.size * self.base.shape[1], 1))
+        for first in range(0, rows.size, step):
+            yield slice(first, min(first + step, rows.size))
+
+    def entries(self, rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return an array with the kernels between some samples, and where in it they are; before scaling."""
+        if isinstance(self.base, DenseGram):
+            return self.base.stack, rows, columns
+        out = np.empty((rows.size, columns.size, self.base.shape[1]))
+        for k, matrix in evaluate(self.base.kernels, self.base.X[rows], self.base.X[columns]):
+            out[:, :, k] = matrix
+        return out, np.arange(rows.size), np.arange(columns.size)
+
+
+class ProductEnergies:
+    """Energies ``beta' (K_a o K_b o ..) beta`` of all products of kernels, known by what they pull weights to.
+
+    A pull reads each entry of each kernel between support vectors once, so its cost grows with the number of kernels
+    and not with that of their products.
+    """
+
+    def __init__(self, gram: ProductGram, beta: np.ndarray, near: np.ndarray | None = None):
+        self.gram, self.near, self.degree = gram, near, gram.degree
+        self.support = np.flatnonzero(beta)
+        self.beta = beta[self.support]
+        self.size = np.sqrt(np.abs(gram.diagonal()[self.support]))  # (s, m) no entry is above the product of two
+
+    @cached_property
+    def top(self) -> Top:
+        """The largest energy of weights of length one."""
+        return largest(self, self.gram.shape[1], self.near)
+
+    def pull(self, weights: np.ndarray) -> np.ndarray:  # (m,)
+        """Return ``sum T_ab.. u_b ..``."""
+        from ..compiled import products
+
+        scaled, shift = self.gram.split(weights)
+        out, total = np.zeros(scaled.size), 0.0
+        for part, seen in self._halves():
+            stack, rows, columns = self.gram.entries(self.support[part], self.support[: part.stop])
+            some, more = products.pull(stack, rows, columns, self.beta[part], seen, scaled, shift, self.degree)
+            out, total = out + some, total + more
+        out = np.append(out * self.gram.base.scale, [total] * self.gram.linear_terms)
+        others = (self.size**2 @ np.abs(weights)) ** (0.5 * (self.degree - 1))
+        return _not_negative(out, (np.abs(self.beta) * others) @ self.size)
+
+    def matrix(self) -> np.ndarray:  # (m, m)
+        """Return the energies of pairs, by one matrix product."""
+        m = self.gram.base.shape[1]
+        out, linear = np.zeros((m, m)), np.zeros(m)
+        for part, seen in self._halves():
+            stack, rows, columns = self.gram.entries(self.support[part], self.support[: part.stop])
+            entries = stack[np.ix_(rows, columns)].reshape(-1, m).astype(float, copy=False)
+            weighted = np.outer(self.beta[part], seen).reshape(-1, 1) * entries
+            out += entries.T @ weighted
+            linear += weighted.sum(axis=0)
+        scale = self.gram.base.scale
+        out = np.outer(scale, scale) * (0.5 * (out + out.T))
+        if self.gram.linear_terms:
+            edge = (linear * scale)[:, None]
+            out = np.block([[out, edge], [edge.T, np.full((1, 1), self.beta.sum() ** 2)]])
+        return _not_negative(out, (self.size.T * np.abs(self.beta)) @ self.size)
+
+    def _halves(self) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield rows of pairs and the duals up to the last of them, those before the first standing for two."""
+        for part in self.gram.parts(self.support, self.support):
+            yield part, self.beta[: part.stop] * np.where(np.arange(part.stop) < part.start, 2.0, 1.0)
+
+
+def _not_negative(
+    energies: np.ndarray,
+    reach: np.ndarray,  # their size is at most its square
+) -> np.ndarray:
+    """Return energies of positive semidefinite kernels, which products are too, without rounding below zero."""
+    if np.any(energies < -ROUNDING * reach**2):
+        raise ValueError(
+            "A product of kernels has a negative energy, so one of them is not positive semidefinite and nothing can "
+            "be certified: leave it out, or drop the negative part of its spectrum."
+        )
+    return np.maximum(energies, 0.0)
+
+
+def as_weighed(gram: GramStack, penalty: MixingPenalty) -> GramStack:
+    """Return what a penalty weighs: the kernels of a stack, or products of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave.grams import DenseGram
+    >>> from kernelweave.grams.products import as_weighed
+    >>> from kernelweave.penalties import SpectralNorm
+    >>> as_weighed(DenseGram(np.ones((2, 2, 3))), SpectralNorm(linear_terms=True)).shape
+    (2, 4)
+    """
+    if not isinstance(penalty, SpectralNorm):
+        if isinstance(gram, ProductGram):
+            raise ValueError(f"penalty {penalty} weighs kernels, not products of them: give the kernels themselves.")
+        return gram
+    penalty.check(gram.shape[1])
+    if not isinstance(gram, ProductGram):
+        return ProductGram(gram, penalty.linear_terms, penalty.degree)
+    if (gram.linear_terms, gram.degree) != (penalty.linear_terms, penalty.degree):
+        raise ValueError("linear_terms or degree differs between the penalty and ProductGram: give the kernels.")
+    return gram

@@ -1,0 +1,166 @@
+"""The penalty on products of kernels: a nuclear norm on their weights, a spectral norm on their energies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from .base import MixingPenalty
+
+PRECISION = 1e-9  # relative width of the bracket of the largest value at which power iteration ends
+MOST = 200  # steps that power iteration may take; the bracket is right whenever it ends
+START = 1e-3  # of the even weights: the least in a start, which must be positive
+SHIFT = 0.1  # of the largest ratio: keeps eigenvalues near the negative of the largest from staying
+FALL, RISE = 0.3, 1.2  # factors of the power of a step where the bound rose and where it fell
+
+
+class Top(NamedTuple):
+    """The largest energy that weights of length one can have, between two bounds, and such weights."""
+
+    lower: float
+    upper: float
+    weights: np.ndarray  # (m,) not negative, of length 1
+
+
+class Energies(Protocol):
+    """Energies of all products of ``degree`` kernels: a symmetric array without negative entries, known by its pull.
+
+    With ``T_ab..`` the energy of ``K_a o K_b o ..``, weights have the energy ``sum T_ab.. u_a u_b ..``.
+    """
+
+    @property
+    def degree(self) -> int:
+        """How many kernels are in a product."""
+        ...
+
+    def pull(self, weights: np.ndarray) -> np.ndarray:  # (m,) -> (m,)
+        """Return the energy's derivative by each weight, over the degree: ``sum T_ab.. u_b ..``."""
+        ...
+
+
+def largest(energies: Energies, m: int, start: np.ndarray | None = None) -> Top:
+    """Return the largest energy of weights with ``sum_a u_a^degree = 1``, by power iteration.
+
+    A step multiplies the shares ``u_a^degree`` by a power of the ratios ``pull(u)_a / u_a^(degree - 1)``: an ordinary
+    one at first, larger ones while they help. For positive u the ratios bound the largest energy from above, which for
+    matrices is the theorem of Collatz and Wielandt: with the shares x of any other weights v, the inequality of the
+    means gives ``v_a v_b .. <= u_a u_b .. (x_a / u_a^degree + x_b / u_b^degree + ..) / degree``, and summing up gives
+    the energy of v at most ``sum_a x_a pull(u)_a / u_a^(degree - 1)``.
+
+    Parameters
+    ----------
+    energies : Energies
+        What is weighed.
+    m : int
+        How many kernels.
+    start : ndarray of shape (m,), optional
+        Weights near the ones looked for.
+
+    Returns
+    -------
+    Top
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave.penalties.spectral import Matrix, largest
+    >>> round(largest(Matrix(np.array([[3.0, 4.0], [4.0, 3.0]])), 2).upper, 6)
+    7.0
+    """
+    degree = energies.degree
+    even = np.full(m, m ** (-1.0 / degree))
+    u = even if start is None else np.maximum(start, START * even)
+    upper, power = np.inf, degree / (degree - 1) / RISE  # the power of the ordinary step, once it has risen
+    for _ in range(MOST):
+        u = np.maximum(u / length(u, degree), 1e-300 ** (1.0 / degree))
+        pull = energies.pull(u)
+        value, ratios = float(u @ pull), pull / u ** (degree - 1)
+        if value <= 0.0:
+            return Top(0.0, 0.0, even)
+        if ratios.max() <= upper:
+            upper, anchor, steps, power = float(ratios.max()), u, ratios / ratios.max() + SHIFT, RISE * power
+        else:
+            power *= FALL
+        if upper - value <= PRECISION * value:
+            break
+        u = anchor * steps ** (power / degree)
+    return Top(value, upper, u / length(u, degree))
+
+
+def length(weights: np.ndarray, degree: int) -> float:
+    """Return ``(sum_a u_a^degree)^(1/degree)``."""
+    return float(np.sum(weights**degree)) ** (1.0 / degree)
+
+
+class Matrix:
+    """Energies of pairs of kernels as a stored matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave.penalties.spectral import Matrix
+    >>> Matrix(np.array([[3.0, 4.0], [4.0, 3.0]])).top.upper
+    7.0
+    """
+
+    def __init__(self, matrix: np.ndarray):  # (m, m)
+        self.matrix, self.degree = matrix, 2
+        values, vectors = np.linalg.eigh(matrix)
+        value = max(float(values[-1]), 0.0)
+        self.top = Top(value, value, np.abs(vectors[:, -1]))
+
+    def pull(self, weights: np.ndarray) -> np.ndarray:
+        """Return ``M u``."""
+        return self.matrix @ weights
+
+
+class SpectralNorm(MixingPenalty):
+    """Products of kernels: a weight for each pair, ``sum_ab Z_ab K_a o K_b`` with ``||Z||_* <= 1``.
+
+    The energies are a matrix here, ``M_ab = beta' (K_a o K_b) beta``, and half its largest eigenvalue is the value.
+    The best ``Z`` is ``u u'`` with the eigenvector ``u``, so a model has one number per kernel after all: its kernel is
+    the elementwise square of ``sum_a u_a K_a``.
+
+    Parameters
+    ----------
+    linear_terms : bool, default=True
+        Add the kernel that is 1 everywhere, so that the square has the kernels themselves among its terms, each with
+        the weight ``2 u_0 u_a``; its own ``u_0`` comes last.
+    degree : int, default=2
+        Kernels in a product; with 3, the kernel is the cube of a weighted sum with ``sum_a u_a^3 <= 1``, and so on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave.penalties import SpectralNorm
+    >>> from kernelweave.penalties.spectral import Matrix
+    >>> SpectralNorm().value(Matrix(np.array([[3.0, 4.0], [4.0, 3.0]])))
+    3.5
+    """
+
+    smooth = False
+
+    def __init__(self, linear_terms: bool = True, degree: int = 2):
+        self.linear_terms = linear_terms
+        self.degree = degree
+
+    def check(self, m: int) -> None:
+        if not isinstance(self.linear_terms, bool | np.bool_):
+            raise ValueError(f"linear_terms must be True or False, got {self.linear_terms!r}.")
+        degree: Any = self.degree
+        if isinstance(degree, bool) or not isinstance(degree, Integral) or int(degree) < 2:
+            raise ValueError(f"degree must be a whole number from 2 on, got {self.degree!r}: use penalty='l1' for 1.")
+
+    def value(self, q: Any) -> float:
+        return 0.5 * q.top.upper
+
+    def weights(self, q: Any) -> np.ndarray:
+        return q.top.weights
+
+    def cost(self, weights: np.ndarray, q: Any) -> Callable[[float], float]:
+        size = float(np.sum(weights**self.degree))
+        energy = 0.5 * size * max(float(weights @ q.pull(weights)), 0.0)
+        return lambda t: t * t * energy

@@ -1,0 +1,157 @@
+"""Frank-Wolfe on the weights of all pairs of kernels: machines on squares of weighted sums of kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..losses.base import BoxQuadratic
+from ..penalties import SpectralNorm
+from ..penalties.spectral import Energies, length
+from ..problem import Certificate, Point, Problem, Status
+from .base import Solver
+
+TINY = 100  # samples up to which a problem is solved to PRECISE at once, which costs next to nothing
+PRECISE = 1e-12  # so that there, a weight of two is repeating a sample and an order of samples is as good as another
+UNJUDGED = 60  # most machines in a row that are not judged, there
+FIRST = 0.1  # times tol: violation that machines are asked for at first
+BEHIND = 0.3  # share of the gap due to the weights below which machines are asked for more
+LEAST_EPS = 1e-15  # violation below which floating point has no more to give
+BUDGET = 1000  # pair steps of one machine, per sample
+POWER = 1.0  # of the ratios in the first step by them,
+FALL, RISE = 0.5, 1.2  # and its factors where a step is refused and where one is taken
+TIED = 1e-6  # relative width of the bracket of the largest energy from which its weights are not known
+FAINT = 1e-2  # of the largest ratio: the least that is told from zero
+FLOOR = 1e-3  # times tol: share that all kernels together keep while steps go by ratios, so that each can come back
+TRIM = 1e-6  # share of a kernel below which it gets weight zero in the end
+
+
+@dataclass
+class FrankWolfeState:
+    """The machine at the weights tried last, and where these came from.
+
+    The step was from ``anchor`` to the eigenvector of its energies, or, where ``power`` is finite, by that power of the
+    ``ratios`` there.
+    """
+
+    box: BoxQuadratic
+    weights: np.ndarray  # (m,)
+    beta: np.ndarray  # (n,)
+    f: np.ndarray  # (n,)
+    tol: float
+    eps: float
+    energies: Any = None  # the Energies of the duals
+    anchor: np.ndarray | None = None  # (m,)
+    ratios: np.ndarray | None = None  # (m,)
+    power: float = np.inf
+    unjudged: int = 0
+
+
+class FrankWolfe(Solver):
+    """Support vector machines on products of kernels, the weights of all pairs by Frank-Wolfe steps.
+
+    Each step trains one machine on the elementwise square of ``K_u = sum_a u_a K_a``, from the duals of the last one,
+    by this library's SMO. The energies ``M`` of its duals have a largest eigenvector, and there the weights go, all
+    the way, unless the machine at that place would rather have the old weights. That happens where several
+    eigenvalues are about as large as the largest; then the shares ``u_a^2`` go by a power of their ratios
+    ``(M u)_a / u_a`` instead, the more carefully the more often it happens. A step is a machine, so ``n_iter_`` counts
+    machines.
+
+    Examples
+    --------
+    >>> import kernelweave as kw
+    >>> kw.MKLClassifier(penalty="spectral", solver=kw.solvers.FrankWolfe()).solver.name
+    'frank-wolfe'
+    """
+
+    name = "frank-wolfe"
+    needs = ("combine", "energies")
+
+    def refuse(self, problem: Problem) -> str | None:
+        if not isinstance(problem.penalty, SpectralNorm):
+            return f"weighs pairs of kernels, which {problem.penalty} does not: use solver='auto'."
+        return None
+
+    def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> FrankWolfeState:
+        n, m = problem.gram.shape
+        box = problem.loss.quadratic(problem.y, problem.C)
+        beta = np.zeros(n) if start is None else start.copy()
+        weights = np.full(m, m ** (-1.0 / problem.gram.degree))
+        if beta.any():
+            weights = problem.penalty.weights(problem.gram.energies(beta))
+        tol = min(tol, PRECISE) if n <= TINY else tol
+        return FrankWolfeState(box, weights, beta, np.zeros(n), tol, FIRST * tol)
+
+    def step(self, problem: Problem, state: FrankWolfeState) -> bool:
+        if state.energies is not None:
+            _move(problem, state)
+        kernel = problem.gram.combine(np.arange(state.beta.size), state.weights)
+        state.beta = problem.loss.project(_machine(kernel, state), problem.y, problem.C)
+        self.refresh(problem, state)
+        state.f = kernel @ state.beta
+        state.unjudged += 1
+        most = state.energies.top.lower
+        precise = most - _energy(state.energies, state.weights) <= state.tol * most
+        return state.beta.size > TINY or precise or state.unjudged >= UNJUDGED
+
+    def read(self, problem: Problem, state: FrankWolfeState) -> Point:
+        return Point(state.beta.copy(), state.weights.copy(), state.energies, state.f.copy())
+
+    def heed(self, problem: Problem, state: FrankWolfeState, certificate: Certificate) -> Status | None:
+        state.unjudged = 0
+        mixing = problem.penalty.value(state.energies) - 0.5 * _energy(state.energies, state.weights)
+        if mixing <= BEHIND * (certificate.upper - certificate.lower):
+            state.eps *= 0.2
+        return Status.STALLED if state.eps < LEAST_EPS else None
+
+    def refresh(self, problem: Problem, state: FrankWolfeState) -> None:
+        state.energies = problem.gram.energies(state.beta, near=state.weights)
+
+    def finish(self, problem: Problem, point: Point) -> list[Point]:
+        """Offer the weights without those that are next to nothing."""
+        degree = problem.gram.degree
+        kept = np.where(point.weights**degree > TRIM, point.weights, 0.0)
+        if not kept.any() or kept.all():
+            return []
+        return [Point(point.beta, kept / length(kept, degree))]
+
+
+def _energy(energies: Energies, weights: np.ndarray) -> float:
+    """Return ``beta' (K_u o K_u) beta``."""
+    return float(weights @ energies.pull(weights))
+
+
+def _move(problem: Problem, state: FrankWolfeState) -> None:
+    """Go on from the weights tried, or back from them and on with more care."""
+    anchor, degree = state.anchor, problem.gram.degree
+    if anchor is not None and _energy(state.energies, anchor) > _energy(state.energies, state.weights):
+        state.power = min(POWER, FALL * state.power)  # the objective rises here, seen from the anchor
+    else:
+        floor = FLOOR * state.tol / state.weights.size
+        state.anchor = anchor = np.maximum(state.weights, floor ** (1.0 / degree))
+        ratios = state.energies.pull(anchor) / anchor ** (degree - 1)
+        state.ratios = np.maximum(ratios / max(float(ratios.max()), 1e-300), FAINT)
+        top = state.energies.top
+        tied = top.upper - top.lower > TIED * top.upper
+        state.power = POWER if tied and np.isinf(state.power) else RISE * state.power
+        if np.isinf(state.power):
+            state.weights = top.weights
+            return
+    assert state.ratios is not None
+    shares = anchor**degree * state.ratios**state.power
+    state.weights = (shares / shares.sum()) ** (1.0 / degree)
+
+
+def _machine(kernel: np.ndarray, state: FrankWolfeState) -> np.ndarray:
+    """Train a machine on one kernel by SMO, from the last duals; the kernel is left as it was."""
+    from ..compiled.quadratic import quadratic
+
+    box, beta, n = state.box, state.beta.copy(), state.beta.size
+    gradient = kernel @ beta + box.ridge * beta - box.linear
+    diagonal = kernel.diagonal().copy()
+    kernel.flat[:: n + 1] += box.ridge
+    quadratic(kernel, gradient, beta, box.lower, box.upper, max(state.eps, LEAST_EPS), BUDGET * n)
+    kernel.flat[:: n + 1] = diagonal
+    return beta

@@ -1,0 +1,631 @@
+"""Products of kernels: energies of pairs, the spectral penalty, Frank-Wolfe, and models by squares of sums."""
+
+from __future__ import annotations
+
+import pickle
+import runpy
+from dataclasses import replace
+from itertools import combinations_with_replacement
+from math import factorial, prod
+from pathlib import Path
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.datasets import load_iris, make_classification
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.svm import SVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import kernelweave as kw
+from kernelweave import DenseGram, Problem, certify, losses, penalties, solve, solvers
+from kernelweave import kernels as K
+from kernelweave.grams import LowRankGram, ProductGram, products
+from kernelweave.penalties import SpectralNorm
+from kernelweave.penalties.spectral import Matrix, largest
+from kernelweave.problem import Point, Status
+from reference import error, factor, minimum
+from registry import GRAMS, LOSSES, PENALTIES, SOLVERS, label, sized
+from test_reference import STACK, Y
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "and_of_two_views.py"
+QUADRATIC = [loss for loss in LOSSES if hasattr(loss, "quadratic")]  # what the solver takes
+each_loss = pytest.mark.parametrize("loss", QUADRATIC, ids=label)
+each_terms = pytest.mark.parametrize("linear_terms", [True, False], ids=["linear", "products"])
+each_build = pytest.mark.parametrize("build", GRAMS[:2], ids=label)
+
+
+def mixed_signs(n, m, seed):
+    """Return kernels with entries of both signs, every third one Gaussian, of different sizes."""
+    rng = np.random.default_rng(seed)
+    kernels = []
+    for k in range(m):
+        A = rng.normal(size=(n, int(rng.integers(1, 4))))
+        far = ((A[:, None] - A) ** 2).sum(axis=2)
+        kernels.append(rng.uniform(0.3, 3.0) * (np.exp(-0.5 * far) if k % 3 == 2 else A @ A.T))
+    return np.stack(kernels, axis=2)
+
+
+def apart(n, m, seed):
+    """Return kernels of which no two are other than zero at the same samples."""
+    stack, owner = mixed_signs(n, m, seed), np.arange(n) % m
+    for k in range(m):
+        stack[:, :, k] *= np.outer(owner == k, owner == k)
+    return stack
+
+
+def labels(n, seed):
+    y = np.where(np.random.default_rng(seed + 1000).random(n) < 0.5, -1.0, 1.0)
+    y[:2] = 1.0, -1.0
+    return y
+
+
+def posed(stack, seed=0, linear_terms=True, loss=None, C=1.0):
+    y = labels(len(stack), seed)
+    return Problem(DenseGram(stack), loss or losses.Hinge(), SpectralNorm(linear_terms), y, C)
+
+
+def with_unity(stack):
+    return np.concatenate([stack, np.ones((*stack.shape[:2], 1))], axis=2)
+
+
+def kernels_of(problem):
+    stack = problem.gram.base.stack * problem.gram.base.scale
+    return with_unity(stack) if problem.gram.linear_terms else stack
+
+
+def optimum(problem):
+    """Return Clarabel's optimum, from the definition: all pairs formed, their weights in the nuclear ball."""
+    stack = kernels_of(problem)
+    m = stack.shape[2]
+    Z, bias, f, cones, energies = cp.Variable((m, m), symmetric=True), cp.Variable(), 0.0, [], []
+    for a in range(m):
+        for b in range(a + 1):
+            L = factor((2.0 if a > b else 1.0) * stack[:, :, a] * stack[:, :, b])
+            block, energy = cp.Variable(L.shape[1]), cp.Variable()
+            f, energies = f + L @ block, [*energies, energy]
+            cones.append(cp.SOC(Z[a, b] + energy, cp.hstack([2.0 * block, Z[a, b] - energy])))
+    allowed = [Z >= 0, cp.normNuc(Z) <= 1.0, *cones]
+    total = 0.5 * sum(energies) + error(problem.loss, cp.multiply(problem.y, f + bias), problem.C)
+    return minimum(total, allowed, size=float(problem.C.sum()))
+
+
+def optimum_over_shares(problem):
+    """Return Clarabel's optimum over powers of weighted sums: each product's weight is a geometric mean of shares."""
+    stack, degree = kernels_of(problem), problem.gram.degree
+    shares, bias, f, energies = cp.Variable(stack.shape[2]), cp.Variable(), 0.0, []
+    for chosen in combinations_with_replacement(range(stack.shape[2]), degree):
+        times = factorial(degree) / prod(factorial(chosen.count(a)) for a in set(chosen))
+        L = factor(times * np.prod(stack[:, :, list(chosen)], axis=2))
+        block = cp.Variable(L.shape[1])
+        f, mean = f + L @ block, cp.geo_mean(cp.hstack([shares[a] for a in chosen]))
+        energies.append(cp.quad_over_lin(block, mean))
+    total = 0.5 * sum(energies) + error(problem.loss, cp.multiply(problem.y, f + bias), problem.C)
+    return minimum(total, [cp.sum(shares) <= 1.0], size=float(problem.C.sum()))
+
+
+# -- energies of pairs --
+
+
+@each_build
+@each_terms
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_energies_are_those_of_the_products(build, linear_terms, dtype, rng, monkeypatch):
+    stack, scale = mixed_signs(17, 5, 0).astype(dtype), np.linspace(0.5, 2.0, 5)
+    beta = rng.normal(size=17) * (rng.random(17) > 0.4)
+    plain = stack.astype(float) * scale
+    plain = with_unity(plain) if linear_terms else plain
+    expected = np.einsum("i,ija,ijb,j->ab", beta, plain, plain, beta)
+    u = rng.random(plain.shape[2])
+    for tile in (2**20, 64):
+        monkeypatch.setattr(products, "TILE", tile)
+        gram = ProductGram(build(stack, scale), linear_terms)
+        assert gram.shape == (17, plain.shape[2])
+        assert_allclose(gram.quad(beta).matrix, expected, rtol=1e-9, atol=1e-9)
+        assert_allclose(products.ProductEnergies(gram, beta).pull(u), expected @ u, rtol=1e-9, atol=1e-9)
+        assert_allclose(gram.matvec(beta, u), (plain @ u) ** 2 @ beta, rtol=1e-9, atol=1e-9)
+        index = np.array([3, 1, 16])
+        assert_allclose(gram.combine(index, u), ((plain @ u) ** 2)[np.ix_(index, index)], rtol=1e-6)
+
+
+def test_energies_of_definite_kernels_are_not_negative_whatever_the_signs_of_their_entries(rng):
+    for seed in range(20):
+        stack = mixed_signs(25, 6, seed)
+        assert stack.min() < 0
+        assert ProductGram(DenseGram(stack)).quad(rng.normal(size=25)).matrix.min() >= 0
+
+
+def test_contradictory_copies_leave_rounding_and_no_refusal():
+    stack = mixed_signs(10, 3, 0)
+    index = np.r_[0:10, 0:10]
+    y = np.r_[np.ones(10), -np.ones(10)]
+    problem = Problem(DenseGram(stack[np.ix_(index, index)]), losses.Hinge(), SpectralNorm(), y, 10.0)
+    assert solve(problem).certificate.lower == pytest.approx(200.0)
+
+
+def test_what_has_no_entries_has_no_products():
+    with pytest.raises(TypeError, match="which LowRankGram does not have: use approximation=None"):
+        ProductGram(LowRankGram(np.ones((3, 2)), [1, 1]))
+
+
+@pytest.mark.parametrize("formed", [0, 128], ids=["power", "matrix"])
+def test_indefinite_kernels_are_refused(formed, monkeypatch):
+    monkeypatch.setattr(products, "FORMED", formed)
+    x = np.linspace(-2, 2, 30)
+    bell, sigmoid = np.exp(-((x[:, None] - x) ** 2)), np.tanh(np.outer(x, x) - 1.0)
+    with pytest.raises(ValueError, match="is not positive semidefinite and nothing can be certified"):
+        solve(posed(np.stack([-2.0 * bell, bell], axis=2)))
+    stack = np.stack([sigmoid, bell], axis=2)
+    beta = np.linalg.eigh(sigmoid * bell)[1][:, 0]
+    with pytest.raises(ValueError, match="is not positive semidefinite and nothing can be certified"):
+        ProductGram(DenseGram(stack)).quad(beta).pull(np.array([1.0, 1e-9]))
+    with pytest.raises(ValueError, match="kernel 0 is not positive semidefinite"):
+        kw.recipe("nuc-mkl", "precomputed").fit(stack, labels(30, 0))
+
+
+# -- the penalty --
+
+
+def nonnegative(m, rng):
+    A = rng.random((m, m)) * (rng.random((m, m)) > 0.3)
+    return A + A.T
+
+
+@pytest.mark.parametrize("m", [1, 2, 5, 30])
+def test_power_iteration_brackets_the_largest_eigenvalue(m, rng):
+    swap = np.kron(np.eye(m), [[0.0, 1.0], [1.0, 0.0]])  # eigenvalues 1 and -1
+    split = np.diag(np.linspace(0.1, 1.0, m))
+    for matrix in (nonnegative(m, rng), swap, split, np.zeros((m, m))):
+        true, found = np.linalg.eigvalsh(matrix)[-1], largest(Matrix(matrix), len(matrix))
+        assert found.lower * (1 - 1e-12) <= true <= found.upper * (1 + 1e-12)
+        assert found.upper - found.lower <= 1e-6 * true
+        assert found.weights.min() >= 0
+        assert found.weights @ matrix @ found.weights == pytest.approx(true, rel=1e-6)
+        assert Matrix(matrix).top.upper == pytest.approx(true, abs=1e-12)
+
+
+def test_value_is_half_the_support_function_of_the_nuclear_ball(rng):
+    """Convex, homogeneous, increasing; attained by the weights and by no other vector of length one."""
+    penalty = SpectralNorm()
+
+    def value(energies):
+        return penalty.value(Matrix(energies))
+
+    for _ in range(20):
+        M, N = nonnegative(4, rng), nonnegative(4, rng)
+        u, v = penalty.weights(Matrix(M)), rng.normal(size=4)
+        assert np.linalg.norm(u) == pytest.approx(1.0)
+        assert 0.5 * u @ M @ u == pytest.approx(value(M))
+        assert 0.5 * v @ M @ v <= value(M) * (v @ v) + 1e-12
+        assert value(M + N) <= value(M) + value(N) + 1e-12
+        assert value(M + N) >= value(M) - 1e-12
+        assert value(3.0 * M) == pytest.approx(3.0 * value(M))
+
+
+def test_cost_is_that_of_the_weights_brought_to_length_one(rng):
+    M, u = nonnegative(4, rng), rng.random(4)
+    unit = u / np.linalg.norm(u)
+    at = u @ u  # the same function of the samples needs this multiple of unit weights
+    assert SpectralNorm().cost(u, Matrix(M))(2.0) == pytest.approx(SpectralNorm().cost(unit, Matrix(M))(2.0 * at))
+
+
+def test_bad_parameters_are_refused():
+    with pytest.raises(ValueError, match="linear_terms must be True or False, got 'yes'"):
+        posed(STACK, linear_terms="yes")
+    for degree in (1, 2.5, True):
+        with pytest.raises(ValueError, match="degree must be a whole number from 2 on"):
+            Problem(DenseGram(STACK), losses.Hinge(), SpectralNorm(degree=degree), Y, 1.0)
+
+
+def test_rounding_to_rank_one_never_hurts(rng):
+    """For any symmetric Z in the nuclear ball, the square roots of |Z|'s diagonal give at least its energy."""
+    for _ in range(50):
+        M, Z = nonnegative(5, rng), rng.normal(size=(5, 5))
+        Z = Z + Z.T
+        values, vectors = np.linalg.eigh(Z)
+        u = np.sqrt(np.diag(vectors * np.abs(values) @ vectors.T))
+        assert u @ u == pytest.approx(np.abs(values).sum())
+        assert u @ M @ u >= np.sum(M * Z) - 1e-12
+
+
+# -- the problem --
+
+
+def test_a_problem_wraps_what_its_penalty_weighs():
+    problem = posed(STACK[:8, :8])
+    assert isinstance(problem.gram, ProductGram)
+    assert replace(problem, C=2.0 * problem.C).gram is problem.gram
+    with pytest.raises(ValueError, match="weighs kernels, not products of them"):
+        replace(problem, penalty=penalties.L1())
+    with pytest.raises(ValueError, match="linear_terms or degree differs"):
+        replace(problem, penalty=SpectralNorm(linear_terms=False))
+
+
+@each_terms
+@each_loss
+def test_bounds_hold_at_any_point(linear_terms, loss, rng):
+    problem = posed(mixed_signs(15, 3, 1), 1, linear_terms, loss, C=2.0)
+    best, accuracy = optimum(problem)
+    for size in np.geomspace(1e-3, 10.0, 15):
+        m = problem.gram.shape[1]
+        beta = problem.loss.project(size * problem.y * rng.random(15), problem.y, problem.C)
+        bounds = certify(problem, Point(beta, rng.random(m)))
+        assert bounds.lower <= best * (1 + 1e-6 + accuracy)
+        assert bounds.upper >= best * (1 - 1e-6 - accuracy)
+
+
+# -- the solver --
+
+
+@pytest.mark.parametrize(
+    ("linear_terms", "value", "weights"),
+    [(False, 1.859652, (0.43167, 0.82228, 0.37084)), (True, 1.719928, (0.40026, 0.80640, 0.32589, 0.28863))],
+)
+def test_known_values(linear_terms, value, weights):
+    problem = Problem(DenseGram(STACK), losses.Hinge(), SpectralNorm(linear_terms), Y, 1.0)
+    found = solve(problem, tol=1e-7)
+    assert found.solver == "frank-wolfe"
+    assert found.certificate.lower == pytest.approx(value, rel=1e-6)
+    assert found.certificate.upper == pytest.approx(value, rel=1e-6)
+    assert_allclose(found.weights, weights, atol=2e-5)
+    assert optimum(problem)[0] == pytest.approx(value, rel=1e-6)
+
+
+@each_terms
+@each_loss
+@pytest.mark.parametrize("draw", [mixed_signs, apart], ids=["together", "apart"])
+@pytest.mark.parametrize(("n", "m", "C"), [(12, 1, 1.0), (20, 3, 0.1), (25, 4, 10.0), (40, 5, 1.0), (30, 6, 100.0)])
+def test_agrees_with_the_semidefinite_programme(n, m, C, draw, loss, linear_terms):
+    problem = posed(draw(n, m, n + m), n, linear_terms, loss, C)
+    found, (best, accuracy) = solve(problem, tol=1e-5), optimum(problem)
+    assert found.converged, found.certificate
+    slack = 1e-6 + 10 * accuracy
+    assert found.certificate.lower <= best * (1 + slack)
+    assert found.certificate.upper >= best * (1 - slack)
+    assert found.certificate.upper == pytest.approx(best, rel=1e-4)
+    assert np.linalg.norm(found.weights) == pytest.approx(1.0)
+    assert found.weights.min() >= 0
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("draw", [mixed_signs, apart], ids=["together", "apart"])
+def test_the_gap_is_never_negative_and_machines_are_few(draw, seed):
+    rng = np.random.default_rng(seed)
+    n, m, C = int(rng.integers(101, 160)), int(rng.integers(2, 9)), float(rng.choice([0.1, 1.0, 10.0, 1000.0]))
+    bounds = []
+    found = solve(posed(draw(n, m, seed), seed, C=C), tol=1e-5, callbacks=[lambda i, now, point: bounds.append(now)])
+    assert found.converged
+    assert found.n_iter <= 40
+    for now in [*bounds, found.certificate]:
+        assert now.lower <= now.upper * (1 + 1e-10)
+
+
+@pytest.mark.parametrize("C", [1.0, 10.0, 100.0])
+@pytest.mark.parametrize("seed", range(3))
+@each_terms
+def test_fifteen_machines_are_enough(C, seed, linear_terms):
+    """On data that no product separates, so that C matters: many duals end at their bound."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(300, 5))
+    y = np.where(X[:, 0] * X[:, 1] + 0.5 * X[:, 2] + rng.normal(size=300) > 0, 1.0, -1.0)
+    kernels = []
+    for k in range(20):
+        A = X[:, [k % 5]] if k % 3 else X[:, [k % 5, (k + 1) % 5]]
+        far = ((A[:, None] - A) ** 2).sum(axis=2)
+        kernel = A @ A.T if k % 4 == 0 else np.exp(-far * [0.01, 0.05, 0.2][k % 3])
+        kernels.append(kernel * 300 / np.trace(kernel))
+    problem = Problem(DenseGram(np.stack(kernels, axis=2)), losses.Hinge(), SpectralNorm(linear_terms), y, C)
+    found = solve(problem, tol=1e-4)
+    assert found.converged
+    assert found.n_iter <= 15
+    assert np.count_nonzero(np.abs(found.beta) > 0.999 * C) > 50
+
+
+def test_many_kernels_cost_a_few_passes_and_no_matrix(monkeypatch):
+    """With 200 kernels a machine's energies are read some thirty times, each entry once; their matrix is not formed."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 6))
+    y = np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=120) > 0, 1.0, -1.0)
+    far = (X[:, None] - X) ** 2
+    stack = np.exp(-np.stack([far @ rng.dirichlet(np.ones(6)) * rng.choice([0.1, 1.0]) for _ in range(200)], axis=2))
+    problem = Problem(DenseGram(stack), losses.Hinge(), SpectralNorm(), y, 1.0)
+    formed = solve(Problem(DenseGram(stack[:, :, :100]), losses.Hinge(), SpectralNorm(), y, 1.0), tol=1e-5)
+    passes = []
+    times = products.ProductEnergies.pull
+    monkeypatch.setattr(products.ProductEnergies, "pull", lambda self, u: (passes.append(1), times(self, u))[1])
+    monkeypatch.setattr(products, "FORMED", 50)
+    monkeypatch.delattr(products.ProductEnergies, "matrix")
+    assert solve(problem, tol=1e-5).converged
+    hundred = Problem(DenseGram(stack[:, :, :100]), losses.Hinge(), SpectralNorm(), y, 1.0)
+    passes.clear()
+    found = solve(hundred, tol=1e-5)
+    assert len(passes) <= 40 * found.n_iter
+    assert_allclose(found.weights, formed.weights, atol=1e-4)
+
+
+def test_a_start_is_taken_up():
+    problem = posed(mixed_signs(120, 4, 0))
+    cold = solve(problem, tol=1e-6)
+    warm = solve(problem, tol=1e-6, start=cold.beta)
+    assert warm.n_iter < cold.n_iter
+
+
+@pytest.mark.parametrize("penalty", PENALTIES, ids=label)
+def test_frank_wolfe_refuses_penalties_on_kernels(penalty):
+    problem = Problem(DenseGram(STACK), losses.Hinge(), sized(penalty, 3), Y, 1.0)
+    with pytest.raises(ValueError, match="solver 'frank-wolfe' needs energies of the kernels, which DenseGram lacks"):
+        solve(problem, "frank-wolfe")
+
+
+@pytest.mark.parametrize("solver", [*SOLVERS, "mwu"])
+def test_other_solvers_refuse_products(solver):
+    with pytest.raises(ValueError, match=f"solver '{solver}' needs .* which ProductGram lacks: use solver='auto'"):
+        solve(posed(mixed_signs(10, 2, 0)), solver)
+
+
+def test_kernels_that_do_nothing_get_no_weight():
+    stack = np.concatenate([mixed_signs(30, 2, 0), np.zeros((30, 30, 1))], axis=2)
+    found = solve(posed(stack))
+    assert found.converged
+    assert found.weights[2] == 0
+    assert solve(posed(np.zeros((8, 8, 2)))).status is Status.CONVERGED
+
+
+def test_copies_of_a_kernel_change_nothing():
+    """Two copies with half the square each are one: K_u is the same for every u."""
+    stack = mixed_signs(40, 3, 0)
+    twice = np.concatenate([stack[:, :, :1] / np.sqrt(2), stack[:, :, :1] / np.sqrt(2), stack[:, :, 1:]], axis=2)
+    one, two = (solve(posed(s), tol=1e-9).certificate.upper for s in (stack, twice))
+    assert one == pytest.approx(two, rel=1e-7)
+
+
+def test_permuting_samples_and_kernels_permutes_the_answer(rng):
+    stack, y = mixed_signs(40, 4, 0), labels(40, 0)
+    rows, kernels = rng.permutation(40), rng.permutation(4)
+    there = Problem(DenseGram(stack), losses.Hinge(), SpectralNorm(False), y, 1.0)
+    shuffled = DenseGram(stack[np.ix_(rows, rows, kernels)])
+    here = Problem(shuffled, losses.Hinge(), SpectralNorm(False), y[rows], 1.0)
+    assert_allclose(solve(here, tol=1e-9).weights, solve(there, tol=1e-9).weights[kernels], atol=1e-5)
+
+
+def test_projected_gradients_end_where_the_certificate_says():
+    """Weights u in a ball, published as a problem with local optima, have none: every start leads to one value."""
+    stack, y = mixed_signs(25, 3, 1), labels(25, 1)
+    certified = solve(posed(stack, 1, linear_terms=False), tol=1e-6).certificate.upper
+
+    def machine(u):
+        problem = Problem(DenseGram(((stack @ u) ** 2)[:, :, None]), losses.Hinge(), penalties.Fixed([1.0]), y, 1.0)
+        found = solve(problem, tol=1e-8)
+        return found.certificate.upper, ProductGram(DenseGram(stack)).quad(found.beta).pull(u)
+
+    for u in ([1.0, 0.01, 0.01], [0.01, 1.0, 0.01], [0.01, 0.01, 1.0]):
+        value, fall = machine(np.array(u))
+        for size in np.geomspace(1.0, 1e-3, 60):
+            ahead = np.maximum(u + size * fall / np.linalg.norm(fall), 0.0)
+            ahead /= max(np.linalg.norm(ahead), 1.0)
+            there = machine(ahead)
+            if there[0] < value:
+                u, (value, fall) = ahead, there
+        assert value == pytest.approx(certified, rel=1e-3)
+        assert value >= certified * (1 - 1e-6)
+
+
+# -- more than two --
+
+
+@each_build
+@pytest.mark.parametrize("degree", [2, 3, 4])
+def test_energies_of_higher_degree(build, degree, rng):
+    stack, beta, u = mixed_signs(13, 4, 2), rng.normal(size=13), rng.random(5)
+    gram = ProductGram(build(stack, None), linear_terms=True, degree=degree)
+    mixed = with_unity(stack) @ u
+    pull = np.einsum("i,ij,ija,j->a", beta, mixed ** (degree - 1), with_unity(stack), beta)
+    assert_allclose(products.ProductEnergies(gram, beta).pull(u), pull, rtol=1e-9)
+    assert_allclose(gram.matvec(beta, u), mixed**degree @ beta, rtol=1e-9)
+    assert_allclose(gram.combine(np.arange(13), u), mixed**degree, rtol=1e-9)
+
+
+@pytest.mark.parametrize("degree", [3, 4])
+def test_no_weights_of_length_one_have_more_energy_than_the_largest(degree, rng):
+    for seed in range(5):
+        gram = ProductGram(DenseGram(mixed_signs(20, 4, seed)), degree=degree)
+        energies = gram.quad(rng.normal(size=20))
+        top = energies.top
+        assert np.sum(top.weights**degree) == pytest.approx(1.0)
+        assert top.upper - top.lower <= 1e-6 * top.upper
+        for share in rng.dirichlet(np.full(4, 0.5), size=50):
+            u = share ** (1.0 / degree)
+            assert u @ energies.pull(u) <= top.upper * (1 + 1e-12)
+
+
+@each_terms
+@each_loss
+@pytest.mark.parametrize(
+    ("degree", "n", "m", "C"), [(2, 25, 4, 1.0), (3, 20, 2, 1.0), (3, 25, 3, 10.0), (4, 20, 2, 0.1)]
+)
+def test_powers_of_any_degree_agree_with_clarabel(degree, n, m, C, loss, linear_terms):
+    stack = mixed_signs(n, m, n) / 2.0
+    problem = Problem(DenseGram(stack), loss, SpectralNorm(linear_terms, degree), labels(n, n), C)
+    found, (best, accuracy) = solve(problem, tol=1e-6), optimum_over_shares(problem)
+    assert found.converged
+    assert found.certificate.lower <= best * (1 + 1e-6 + 10 * accuracy)
+    assert found.certificate.upper == pytest.approx(best, rel=1e-5)
+    assert np.sum(found.weights**degree) == pytest.approx(1.0)
+
+
+def test_a_cube_is_a_model_like_any_other(data, bank):
+    X, y = data
+    model = kw.MKLClassifier(bank, penalty=SpectralNorm(degree=3)).fit(X[:120], y[:120])
+    factors = model.weights_ * model.kernel_scales_
+    mixed = np.stack([kernel(X, X[model.support_]) for kernel in bank], axis=2) @ factors[:3] + factors[3]
+    assert_allclose(model.decision_function(X), mixed**3 @ model.dual_coef_ + model.intercept_, rtol=1e-9, atol=1e-9)
+    assert model.dual_gap_ <= 1e-3
+    assert not hasattr(model, "pair_weights_")
+
+
+# -- models --
+
+
+@parametrize_with_checks([kw.recipe("nuc-mkl"), kw.MKLClassifier(penalty=SpectralNorm(False), multiclass="ovo")])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y = make_classification(180, 6, n_informative=4, random_state=0)
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def bank():
+    return K.rbf(gamma=[0.05, 0.5]) + K.linear()
+
+
+def squared(model, bank, X, Z):
+    """Return the kernel that a model has learned, from its attributes."""
+    factors = model.weights_ * model.kernel_scales_
+    stack = np.stack([kernel(X, Z) for kernel in bank], axis=2)
+    return (stack @ factors[: len(bank)] + factors[len(bank) :].sum()) ** 2
+
+
+@each_terms
+def test_decision_function_is_the_expansion_of_the_fitted_attributes(data, bank, linear_terms):
+    X, y = data
+    model = kw.MKLClassifier(bank, penalty=SpectralNorm(linear_terms)).fit(X[:120], y[:120])
+    expected = squared(model, bank, X, X[model.support_]) @ model.dual_coef_ + model.intercept_
+    assert_allclose(model.decision_function(X), expected, rtol=1e-9, atol=1e-9)
+    assert model.kernel_names_[3:] == ["unity"] * linear_terms
+    assert_allclose(model.pair_weights_, np.outer(model.weights_, model.weights_))
+
+
+def test_linear_terms_are_there_twice(data, bank):
+    """The model is a machine on sum_ab Z_ab K_a K_b + 2 sum_a Z_0a K_a, up to a constant."""
+    X, y = data
+    model = kw.MKLClassifier(bank, penalty="spectral", normalize=None, C=2.0, tol=1e-9).fit(X[:90], y[:90])
+    stack = np.stack([kernel(X[:90]) for kernel in bank], axis=2)
+    Z = model.pair_weights_
+    kernel = np.einsum("ija,ijb,ab->ij", stack, stack, Z[:3, :3]) + 2.0 * stack @ Z[3, :3]
+    theirs = SVC(kernel="precomputed", C=2.0, tol=1e-9).fit(kernel, y[:90])
+    assert_allclose(model.decision_function(X[:90]), theirs.decision_function(kernel), atol=1e-4)
+
+
+def test_one_kernel_is_svc_on_its_square(data):
+    X, y = data
+    ours = kw.MKLClassifier(K.RBF(gamma=0.1), penalty=SpectralNorm(False), tol=1e-8).fit(X, y)
+    theirs = SVC(gamma=0.2, tol=1e-9).fit(X, y)
+    assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-4)
+    assert_allclose(ours.pair_weights_, [[1.0]])
+
+
+def test_several_classes_have_pair_weights_each(bank):
+    X, y = load_iris(return_X_y=True)
+    model = kw.recipe("nuc-mkl", bank).fit(X, y)
+    assert model.pair_weights_.shape == (3, 4, 4)
+    assert model.score(X, y) > 0.95
+    assert_allclose(np.trace(model.pair_weights_, axis1=1, axis2=2), 1.0)
+    ovo = kw.recipe("nuc-mkl", bank, multiclass="ovo").fit(X, y)
+    assert ovo.score(X, y) > 0.95
+
+
+def test_precomputed_and_on_demand_are_the_same_machine(data, bank):
+    X, y = data
+    stack = np.stack([kernel(X) for kernel in bank], axis=2)
+    direct = kw.recipe("nuc-mkl", bank, tol=1e-6).fit(X[:120], y[:120])
+    ready = kw.recipe("nuc-mkl", "precomputed", tol=1e-6).fit(stack[:120, :120], y[:120])
+    assert_allclose(ready.decision_function(stack[:, :120]), direct.decision_function(X), atol=1e-6)
+    demand = kw.recipe("nuc-mkl", bank, tol=1e-6, memory=2e4).fit(X[:120], y[:120])
+    assert demand.storage_.startswith("columns on demand") and demand.storage_.endswith("products not stored")
+    assert_allclose(demand.decision_function(X), direct.decision_function(X), atol=1e-6)
+
+
+def test_clipped_kernels_are_squared_after_clipping(data):
+    X, y = data
+    sigmoid = K.Sigmoid(gamma=0.3, coef0=-1.0)
+    model = kw.recipe("nuc-mkl", [sigmoid, "linear"], psd="clip", tol=1e-6).fit(X, y)
+    values, vectors = np.linalg.eigh(sigmoid(X))
+    assert values[0] < -0.1
+    clipped = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    stack = np.stack([clipped, X @ X.T], axis=2)
+    ready = kw.recipe("nuc-mkl", "precomputed", tol=1e-6).fit(stack, y)
+    assert_allclose(model.decision_function(X), ready.decision_function(stack), atol=1e-5)
+
+
+def test_prediction_in_small_blocks_is_the_same(data, bank, monkeypatch):
+    X, y = data
+    model = kw.recipe("nuc-mkl", bank).fit(X, y)
+    whole = model.decision_function(X)
+    monkeypatch.setattr("kernelweave.assemble.products.BLOCK", 8 * 7 * len(model.support_))
+    assert_allclose(model.decision_function(X), whole, rtol=1e-12)
+
+
+def test_round_trips_and_tools(data, bank):
+    X, y = data
+    model = kw.recipe("nuc-mkl", bank).fit(X, y)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+    assert clone(model).set_params(penalty=SpectralNorm(), penalty__linear_terms=False).penalty.linear_terms is False
+    grid = {"C": [0.1, 10.0], "penalty__linear_terms": [True, False]}
+    search = GridSearchCV(kw.MKLClassifier(bank, penalty=SpectralNorm()), grid, cv=3).fit(X, y)
+    assert search.best_score_ > 0.8
+    stack = np.stack([kernel(X) for kernel in bank], axis=2)
+    scores = [cross_val_score(kw.recipe("nuc-mkl", b, tol=1e-6), A, y) for b, A in ((bank, X), ("precomputed", stack))]
+    assert_allclose(*scores, atol=1e-12)
+    along = kw.path(kw.recipe("nuc-mkl", bank), X, y, C=[0.1, 1.0, 10.0])
+    assert along.weights.shape == (3, 4)
+    assert along.gaps.max() <= 1e-3
+
+
+def test_other_penalties_have_no_pair_weights(data, bank):
+    X, y = data
+    model = kw.MKLClassifier(bank).fit(X, y)
+    assert not hasattr(model, "pair_weights_")
+    assert not hasattr(kw.recipe("nuc-mkl"), "pair_weights_")
+    with pytest.raises(AttributeError, match="penalty='spectral'"):
+        _ = model.pair_weights_
+
+
+def test_approximations_are_refused_before_any_work():
+    with pytest.raises(ValueError, match="penalty='spectral' multiplies kernels entry by entry"):
+        kw.recipe("nuc-mkl", approximation="nystroem").fit(np.eye(4), [0, 1, 0, 1])
+
+
+def test_zero_kernels_are_left_out(data, bank):
+    X, y = data
+    zero = K.Callable(lambda A, B: np.zeros((len(A), len(B))), "nothing", psd=True)
+    with pytest.warns(UserWarning, match="weight 0: nothing"):
+        model = kw.recipe("nuc-mkl", [zero, *bank]).fit(X, y)
+    assert model.kernel_names_[0] == "nothing" and model.kernel_names_[-1] == "unity"
+    assert_allclose(model.weights_[1:], kw.recipe("nuc-mkl", bank).fit(X, y).weights_)
+    assert model.weights_[0] == 0
+
+
+def test_pairs_are_drawn(data, bank):
+    X, y = data
+    model = kw.recipe("nuc-mkl", bank).fit(X, y)
+    axes = kw.plot.pairs(model, ax=kw.plot.canvas(), names=["a", "b", "c", "1"])
+    shown = axes.images[0].get_array()
+    order = np.argsort(-model.weights_)
+    assert_allclose(shown, model.pair_weights_[np.ix_(order, order)])
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == [["a", "b", "c", "1"][k] for k in order]
+    assert kw.plot.pairs(model, top=2, ax=kw.plot.canvas()).images[0].get_array().shape == (2, 2)
+    with pytest.raises(ValueError, match="names has 1 entries for 4 kernels"):
+        kw.plot.pairs(model, ax=kw.plot.canvas(), names=["one"])
+    with pytest.raises(ValueError, match="top must be at least 1"):
+        kw.plot.pairs(model, top=0, ax=kw.plot.canvas())
+    with pytest.raises(ValueError, match="has no pair_weights_"):
+        kw.plot.pairs(kw.MKLClassifier(bank).fit(X, y))
+
+
+def test_the_example_shows_what_it_says(capsys):
+    accuracy = runpy.run_path(str(EXAMPLE))["main"]()
+    *sums, product = accuracy.values()
+    assert max(sums) < 0.6
+    assert product > 0.88
+    assert "face, narrow" in capsys.readouterr().out
+
+
+def test_auto_takes_frank_wolfe():
+    assert isinstance(solvers.make_solver("auto", posed(STACK)), solvers.FrankWolfe)
