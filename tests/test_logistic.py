@@ -50,6 +50,26 @@ def test_probabilities_of_two_classes(wdbc, penalty):
     assert bound == pytest.approx(-np.log(chances[np.arange(300), y]).sum(), rel=1e-9)
 
 
+@pytest.mark.parametrize("loss", ["logistic", "squared", "squared_hinge"])
+@pytest.mark.parametrize("penalty", [kw.penalties.ElasticNet(), kw.penalties.Mixed(1.0)], ids=str)
+def test_kernels_enter_when_they_are_worth_their_price(wdbc, penalty, loss):
+    X, y = wdbc
+    used = []
+    for C in np.geomspace(1e-3, 1.0, 13):
+        clf = machine(penalty=penalty, loss=loss, solver="newton", C=C).fit(X[:60], y[:60])
+        assert clf.dual_gap_ <= 1e-3
+        used.append(np.count_nonzero(clf.weights_))
+    assert used[0] == 0
+    assert used[-1] > 0
+
+
+def test_chances_far_away_are_numbers():
+    X, y = load_iris(return_X_y=True)
+    clf = machine(K.linear(), C=1e3, tol=1e-2).fit(X, y)
+    chances = clf.predict_proba(np.array([[2020.5, 964.9, 739.3, -74.2]]))
+    assert_allclose(chances.sum(axis=1), 1.0)
+
+
 def test_probabilities_of_several_classes_and_their_search():
     X, y = load_iris(return_X_y=True)
     search = GridSearchCV(machine(), {"C": [1.0, 10.0]}, scoring="neg_log_loss", cv=3).fit(X, y)

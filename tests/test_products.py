@@ -583,7 +583,7 @@ def test_other_penalties_have_no_pair_weights(data, bank):
     model = kw.MKLClassifier(bank).fit(X, y)
     assert not hasattr(model, "pair_weights_")
     assert not hasattr(kw.recipe("nuc-mkl"), "pair_weights_")
-    with pytest.raises(AttributeError, match="penalty='spectral'"):
+    with pytest.raises(AttributeError, match=r"SpectralNorm\(degree=2\)"):
         _ = model.pair_weights_
 
 
@@ -629,3 +629,27 @@ def test_the_example_shows_what_it_says(capsys):
 
 def test_auto_takes_frank_wolfe():
     assert isinstance(solvers.make_solver("auto", posed(STACK)), solvers.FrankWolfe)
+
+
+def test_a_machine_that_ran_out_of_steps_goes_on(rng):
+    X = 10.0 * rng.normal(size=(150, 2))
+    y = rng.random(150) < 0.4
+    model = kw.MKLClassifier(K.linear(), penalty=SpectralNorm(False), normalize=None, C=10).fit(X, y)
+    assert model.dual_gap_ <= 1e-3
+
+
+@pytest.mark.parametrize(
+    "M", [np.diag(1 - 1e-7 * np.arange(50)), np.kron(np.diag(np.linspace(0.99, 1, 100)), [[0, 1.0], [1, 0]])]
+)
+def test_the_largest_energy_of_near_ties_is_bracketed(M):
+    class Pulled:
+        degree = 2
+
+        def pull(self, weights):
+            return M @ weights
+
+    top = largest(Pulled(), len(M))
+    value = float(np.linalg.eigvalsh(M)[-1])
+    assert 0.98 * value <= top.lower <= value * (1 + 1e-12)
+    assert value * (1 - 1e-12) <= top.upper <= 1.02 * value
+    assert top.weights @ (M @ top.weights) == pytest.approx(top.lower, rel=1e-9)

@@ -245,7 +245,7 @@ class MKLEstimator(BaseEstimator):
         """Weight of the product of each two kernels, for penalties on pairs of kernels only."""
         check_is_fitted(self)
         if not isinstance(self._predictor, ProductExpansion) or self._predictor.degree != 2:
-            raise AttributeError("pair_weights_ is what penalty='spectral' learns; other penalties have weights_ only.")
+            raise AttributeError("pair_weights_ is what SpectralNorm(degree=2) learns; others have weights_ only.")
         return self.weights_[..., :, None] * self.weights_[..., None, :]
 
     # -- reporting ----------------------------------------------------------------------------------------

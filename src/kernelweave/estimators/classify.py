@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..arrays import Array, is_foreign, like, namespace, to_host
 from ..assemble import check_together, paired, read_labels, read_targets, read_weight, split_tasks
 from ..losses import Logistic
-from ..losses.margin import sigmoid
+from ..losses.margin import log_sigmoid, sigmoid
 from .base import MKLEstimator, Posed
 
 
@@ -283,7 +283,8 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         xp = namespace(odds)
         if odds.ndim == 1:
             return xp.stack([sigmoid(-odds), sigmoid(odds)], axis=1)
-        chances = sigmoid(odds)
+        logs = log_sigmoid(odds)
+        chances = xp.exp(logs - xp.max(logs, axis=1, keepdims=True))
         return chances / xp.sum(chances, axis=1, keepdims=True)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import readable
 from ..kernels import evaluate
 from ..penalties.base import MixingPenalty
 from ..penalties.spectral import Matrix, SpectralNorm, Top, largest
 from .base import GramStack
-from .cached import CachedGram
+from .cached import COMBINED, CachedGram
 from .dense import DenseGram
 
 FORMED = 128  # kernels up to which the matrix of energies is formed: one matrix product is cheaper than many passes
@@ -93,7 +94,12 @@ class ProductGram(GramStack):
         weights: np.ndarray,  # (m,)
     ) -> np.ndarray:  # (b, b)
         """Return the elementwise power of ``sum_a u_a K_a`` between the chosen samples."""
-        m = self.base.shape[1]
+        m, need = self.base.shape[1], 8 * index.size**2
+        if isinstance(self.base, CachedGram) and need > max(self.base.memory, COMBINED):
+            raise ValueError(
+                f"penalty='spectral' needs one combined kernel of {index.size} samples, {readable(need)}, but memory= "
+                f"allows {readable(self.base.memory)}: use a larger memory= in bytes, or fewer rows."
+            )
         mixed = self.base.combine(index, weights[:m])
         mixed += weights[m:].sum()
         mixed **= self.degree

@@ -151,8 +151,7 @@ class Logistic(Loss):
     """
 
     def value(self, f: np.ndarray, y: np.ndarray, C: np.ndarray) -> np.ndarray:
-        xp, margin = namespace(f), y * f
-        return C * (positive(-margin) + xp.log1p(xp.exp(-xp.abs(margin))))
+        return -C * log_sigmoid(y * f)
 
     def slope(self, f: np.ndarray, y: np.ndarray, C: np.ndarray) -> np.ndarray:
         return -C * y * sigmoid(-y * f)
@@ -176,21 +175,32 @@ class Logistic(Loss):
         low, high = 0.0, float(xp.min(C / a))
         for _ in range(SEARCH):
             s = 0.5 * (low + high)
-            rises = float(xp.sum(a * xp.log((C - s * a) / (s * a)))) > 2.0 * s * h
+            room = positive(C - s * a) + 1e-300
+            rises = float(xp.sum(a * (xp.log(room) - xp.log(s * a)))) > 2.0 * s * h
             low, high = (s, high) if rises else (low, s)
         return low
 
     def best_bias(self, f: np.ndarray, y: np.ndarray, C: np.ndarray) -> float:
-        """By bisection between the biases that would do if all decision values were the least, or the largest."""
+        """By Newton's method between the biases that would do if all decision values were the least, or the largest."""
         xp = namespace(f)
         plus = float(xp.sum(xp.where(y > 0, C, 0.0 * C)))
         odds = float(np.log(max(plus, 1e-300)) - np.log(max(float(xp.sum(C)) - plus, 1e-300)))
         low, high = odds - float(xp.max(f)), odds - float(xp.min(f))
+        bias = 0.5 * (low + high)
         for _ in range(SEARCH):
-            middle = 0.5 * (low + high)
-            rises = float(xp.sum(self.slope(f + middle, y, C))) > 0
-            low, high = (low, middle) if rises else (middle, high)
-        return 0.5 * (low + high)
+            slope, bend = (float(xp.sum(face(f + bias, y, C))) for face in (self.slope, self.bend))
+            low, high = (low, bias) if slope > 0 else (bias, high)
+            last, bias = bias, bias - slope / bend if bend > 0 else low
+            bias = bias if low < bias < high else 0.5 * (low + high)
+            if abs(bias - last) <= 1e-15 * (1.0 + abs(bias)):
+                break
+        return bias
+
+
+def log_sigmoid(x: np.ndarray) -> np.ndarray:
+    """Return ``-log(1 + exp(-x))``; nothing overflows."""
+    xp = namespace(x)
+    return -(positive(-x) + xp.log1p(xp.exp(-xp.abs(x))))
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -43,14 +44,16 @@ class Mixed(MixingPenalty):
         return self.alpha > 0
 
     def check(self, m: int) -> None:
-        if np.ndim(self.alpha) or not 0 <= self.alpha < np.inf:
-            raise ValueError(f"alpha must be a number from 0 on, one for all kernels; got {self.alpha!r}.")
-        if self.exponent is not None and (np.ndim(self.exponent) or not 2 <= self.exponent < np.inf):
-            raise ValueError(f"exponent must be a number from 2 on, or None; got {self.exponent!r}.")
+        alpha: Any = self.alpha
+        exponent: Any = 2 if self.exponent is None else self.exponent
+        if not isinstance(alpha, Real) or not 0 <= float(alpha) < np.inf:
+            raise ValueError(f"alpha must be a number from 0 on, one for all kernels; got {alpha!r}.")
+        if not isinstance(exponent, Real) or not 2 <= float(exponent) < np.inf:
+            raise ValueError(f"exponent must be a number from 2 on, or None; got {exponent!r}.")
 
     def power(self, m: int) -> float:
         """Return the dual exponent for ``m`` kernels."""
-        return max(2.0, 2.0 * np.log(m)) if self.exponent is None else float(self.exponent)
+        return max(2.0, 2.0 * float(np.log(m))) if self.exponent is None else float(self.exponent)
 
     def _excess(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray, float, np.ndarray]:
         """Return the roots of q, what is left of them after the price, its norm, and its shape (of norm one)."""

@@ -74,20 +74,23 @@ def largest(energies: Energies, m: int, start: np.ndarray | None = None) -> Top:
     even = np.full(m, m ** (-1.0 / degree))
     u = even if start is None else np.maximum(start, START * even)
     upper, power = np.inf, degree / (degree - 1) / RISE  # the power of the ordinary step, once it has risen
+    best = (0.0, even)
     for _ in range(MOST):
         u = np.maximum(u / length(u, degree), 1e-300 ** (1.0 / degree))
         pull = energies.pull(u)
         value, ratios = float(u @ pull), pull / u ** (degree - 1)
         if value <= 0.0:
             return Top(0.0, 0.0, even)
+        best = max(best, (value, u), key=lambda found: found[0])
         if ratios.max() <= upper:
-            upper, anchor, steps, power = float(ratios.max()), u, ratios / ratios.max() + SHIFT, RISE * power
+            upper, anchor, power = float(ratios.max()), u, RISE * power
+            steps = (ratios / upper + SHIFT) / (1.0 + SHIFT)
         else:
             power *= FALL
-        if upper - value <= PRECISION * value:
+        if upper - best[0] <= PRECISION * best[0]:
             break
         u = anchor * steps ** (power / degree)
-    return Top(value, upper, u / length(u, degree))
+    return Top(best[0], upper, best[1])
 
 
 def length(weights: np.ndarray, degree: int) -> float:

@@ -22,6 +22,7 @@ LEAST_EPS = 1e-15  # violation below which floating point has no more to give
 BUDGET = 1000  # pair steps of one machine, per sample
 POWER = 1.0  # of the ratios in the first step by them,
 FALL, RISE = 0.5, 1.2  # and its factors where a step is refused and where one is taken
+STEEPEST = 1e3  # the largest power
 TIED = 1e-6  # relative width of the bracket of the largest energy from which its weights are not known
 FAINT = 1e-2  # of the largest ratio: the least that is told from zero
 FLOOR = 1e-3  # times tol: share that all kernels together keep while steps go by ratios, so that each can come back
@@ -47,6 +48,7 @@ class FrankWolfeState:
     ratios: np.ndarray | None = None  # (m,)
     power: float = np.inf
     unjudged: int = 0
+    met: bool = True  # whether the last machine came to the violation it was asked for
 
 
 class FrankWolfe(Solver):
@@ -101,6 +103,8 @@ class FrankWolfe(Solver):
 
     def heed(self, problem: Problem, state: FrankWolfeState, certificate: Certificate) -> Status | None:
         state.unjudged = 0
+        if not state.met:
+            return None
         mixing = problem.penalty.value(state.energies) - 0.5 * _energy(state.energies, state.weights)
         if mixing <= BEHIND * (certificate.upper - certificate.lower):
             state.eps *= 0.2
@@ -136,6 +140,7 @@ def _move(problem: Problem, state: FrankWolfeState) -> None:
         top = state.energies.top
         tied = top.upper - top.lower > TIED * top.upper
         state.power = POWER if tied and np.isinf(state.power) else RISE * state.power
+        state.power = state.power if np.isinf(state.power) else min(state.power, STEEPEST)
         if np.isinf(state.power):
             state.weights = top.weights
             return
@@ -152,6 +157,7 @@ def _machine(kernel: np.ndarray, state: FrankWolfeState) -> np.ndarray:
     gradient = kernel @ beta + box.ridge * beta - box.linear
     diagonal = kernel.diagonal().copy()
     kernel.flat[:: n + 1] += box.ridge
-    quadratic(kernel, gradient, beta, box.lower, box.upper, max(state.eps, LEAST_EPS), BUDGET * n)
+    steps = quadratic(kernel, gradient, beta, box.lower, box.upper, max(state.eps, LEAST_EPS), BUDGET * n)
+    state.met = steps < BUDGET * n
     kernel.flat[:: n + 1] = diagonal
     return beta

@@ -13,6 +13,7 @@ from .reduced import Reduced
 
 CLOSE = 1e-10  # relative error of a step; the matrix is nearly exact, so that little is gained by less
 FLAT = 1e-12  # share of C below which the curvature of a sample counts as none
+SHORTER = tuple(0.3**power for power in range(30))  # shares of a first step, until the objective falls
 HALVINGS = 4  # of a step along which the objective does not fall
 
 
@@ -63,11 +64,27 @@ class Newton(Solver):
         return state
 
     def step(self, problem: Problem, state: NewtonState) -> bool:
+        self._leave_nothing(problem, state)
         penalty, q = problem.penalty, problem.gram.energies(state.u)
         joint = penalty.smooth and q.max() > 0
         if not (joint and self._joint(problem, state, penalty.curvature(q))):
             self._alternate(problem, state)
         return True
+
+    def _leave_nothing(self, problem: Problem, state: NewtonState) -> None:
+        """Leave the model without kernels, where they have a price, by those that are worth it there."""
+        gram, penalty, loss, y, C = problem.gram, problem.penalty, problem.loss, problem.y, problem.C
+        if penalty.homogeneous or bool(namespace(state.u).any(state.u != 0)):
+            return
+        u = gram.fold(loss.project(-loss.slope(state.f + state.bias, y, C), y, C))
+        weights = penalty.weights(gram.energies(u))
+        f = gram.lift(gram.per_column(weights) * u)
+        for t in SHORTER if weights.any() else ():
+            bias = loss.best_bias(t * f, y, C)
+            value = self._objective(problem, weights, t * u, t * f, bias)
+            if value < state.value:
+                state.weights, state.u, state.f, state.bias, state.value = weights, t * u, t * f, bias, value
+                return self._reweigh(problem, state)
 
     def _machine(self, problem: Problem, state: NewtonState, jacobian: np.ndarray) -> Array:
         """Return the ``V'beta`` whose beta answers the errors of the linearised model."""
@@ -122,9 +139,13 @@ class Newton(Solver):
         if best[3] < state.value * (1 - 1e-15):
             state.stuck = 0
         state.u, state.f, state.bias, state.value = best
+        self._reweigh(problem, state)
+
+    def _reweigh(self, problem: Problem, state: NewtonState) -> None:
+        """Give the model the weights that its block norms ask for; it stays, its duals are seen at other weights."""
+        gram = problem.gram
         norms = state.weights * np.sqrt(gram.energies(state.u))
         weights = problem.penalty.weights_of_norms(norms)
-        # the model stays, its duals are seen at other weights
         ratio = np.where(weights > 0, state.weights / np.where(weights > 0, weights, 1.0), 0.0)
         state.u, state.weights = gram.per_column(ratio) * state.u, weights
 
