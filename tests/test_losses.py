@@ -218,3 +218,9 @@ def test_libraries_agree(loss, xp, rng, spread):
     assert loss.stretch(loss.project(f, y, C), y, C, 3.0) == pytest.approx(
         loss.stretch(loss.project(*host), *host[1:], 3.0), rel=1e-12
     )
+
+
+def test_stretch_of_duals_at_their_bounds_is_quiet():
+    y, C = np.array([1.0, 1.0, -1.0, -1.0]), np.array([1e-6, 1.0, 1.0, 1.0])
+    s = losses.Logistic().stretch(y * np.array([1e-6, 0.1, 0.05, 0.05]), y, C, 1e-9)
+    assert 0.99 < s <= 1.0

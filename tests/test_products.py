@@ -653,3 +653,11 @@ def test_the_largest_energy_of_near_ties_is_bracketed(M):
     assert 0.98 * value <= top.lower <= value * (1 + 1e-12)
     assert value * (1 - 1e-12) <= top.upper <= 1.02 * value
     assert top.weights @ (M @ top.weights) == pytest.approx(top.lower, rel=1e-9)
+
+
+def test_a_combined_kernel_beyond_memory_is_refused(monkeypatch, rng):
+    monkeypatch.setattr("kernelweave.grams.products.COMBINED", 1000)
+    X = rng.normal(size=(60, 2))
+    model = kw.MKLClassifier(K.rbf(gamma=[0.1, 1.0]), penalty="spectral", memory=10_000)
+    with pytest.raises(ValueError, match="penalty='spectral' needs one combined kernel of 60 samples"):
+        model.fit(X, X[:, 0] > 0)
