@@ -8,6 +8,15 @@ from numba import njit
 from .stacks import FAST
 
 
+@njit(inline="always", **FAST)
+def mix(entry, weights, shift):
+    """Return ``w'k + shift`` of one entry of all kernels."""
+    mixed = shift
+    for k in range(weights.size):
+        mixed += weights[k] * entry[k]
+    return mixed
+
+
 @njit(**FAST)
 def pull(stack, rows, columns, left, right, weights, shift, degree):
     """Sum over pairs of ``left_i right_j (w'k + shift)^(degree - 1) k``, k the kernels' entries; the same without k."""
@@ -17,9 +26,7 @@ def pull(stack, rows, columns, left, right, weights, shift, degree):
         row = stack[rows[a]]
         for b in range(columns.size):
             entry = row[columns[b]]
-            mixed = shift
-            for k in range(m):
-                mixed += weights[k] * entry[k]
+            mixed = mix(entry, weights, shift)
             mixed = left[a] * right[b] * (mixed if degree == 2 else mixed ** (degree - 1))
             total += mixed
             for k in range(m):
@@ -30,14 +37,11 @@ def pull(stack, rows, columns, left, right, weights, shift, degree):
 @njit(**FAST)
 def matvec(stack, rows, columns, left, weights, shift, degree):
     """Sum over rows of ``left_i (w'k + shift)^degree`` at each column."""
-    m = weights.size
     f = np.zeros(columns.size)
     for a in range(rows.size):
         row = stack[rows[a]]
         for b in range(columns.size):
             entry = row[columns[b]]
-            mixed = shift
-            for k in range(m):
-                mixed += weights[k] * entry[k]
+            mixed = mix(entry, weights, shift)
             f[b] += left[a] * (mixed * mixed if degree == 2 else mixed**degree)
     return f
