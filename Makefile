@@ -2,8 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-BENCHMARKS ?= benchmarks/rivals_exact.py benchmarks/lowrank.py benchmarks/memory.py benchmarks/papers/bach2004.py \
-              benchmarks/papers/lowrank.py benchmarks/papers/mwumkl.py
+BENCHMARKS ?= benchmarks/rivals_exact.py benchmarks/lowrank.py benchmarks/memory.py benchmarks/products.py
+PAPERS ?= $(sort $(wildcard benchmarks/papers/*.py))
 
 EXTRAS_demo := plot,cli
 EXTRAS_test := test
@@ -11,14 +11,14 @@ EXTRAS_torch := test,gpu
 EXTRAS_lint := lint
 EXTRAS_bench := bench,plot
 
-.PHONY: demo test test-torch lint bench clean
+.PHONY: demo test test-torch lint bench papers clean
 .SECONDARY:
 
 demo: $(VENV)/.with-demo
 	$(BIN)/kernelweave demo
 
 test: $(VENV)/.with-test
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto
 
 test-torch: $(VENV)/.with-torch
 	$(BIN)/python -m pytest -q tests -k torch
@@ -29,6 +29,13 @@ lint: $(VENV)/.with-lint
 
 bench: $(VENV)/.with-bench
 	@set -e; for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script; done
+
+# Every table and figure of the papers, into docs/results/. It takes a night or two, and goes on where it stopped;
+# with FAST=1 it takes minutes, to see that everything runs. A script that fails does not keep the others from running.
+papers: $(VENV)/.with-bench
+	@failed=; for script in $(PAPERS); do echo "== $$script"; \
+		$(BIN)/python $$script $(if $(FAST),--fast --cap 3) || failed="$$failed $$script"; done; \
+		test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

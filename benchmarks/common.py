@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import os
 import platform
@@ -16,16 +17,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import scipy
 import scipy.sparse as sp
-import sklearn
 from scipy.linalg.blas import daxpy
 from scipy.optimize import brentq, minimize_scalar
 from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
 HERE = Path(__file__).resolve().parent
-RESULTS = HERE / "results"
+OF_A_PAPER = Path(sys.argv[0]).resolve().parent == HERE / "papers"  # whether the script that runs is one of those
+RESULTS = Path(
+    os.environ.get("KERNELWEAVE_RESULTS", HERE.parent / "docs" / "results" if OF_A_PAPER else HERE / "results")
+)
 TOL = 1e-3  # the certified relative gap everybody has to reach
 
 THREADS = int(os.environ.get("OMP_NUM_THREADS") or 1)
@@ -574,16 +576,62 @@ def number(value: float | None, digits: int = 3) -> str:
     return "-" if value is None or not np.isfinite(value) else f"{value:.{digits}g}"
 
 
-def save(name: str, payload: dict) -> Path:
-    """Write a result as JSON beside the versions it was made with."""
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{name}.json"
-    made = {
-        "python": platform.python_version(), "numpy": np.__version__, "scipy": scipy.__version__,
-        "scikit-learn": sklearn.__version__, "processor": platform.machine(), "threads": THREADS,
+def made_with() -> dict[str, object]:
+    """Versions, hardware and the command."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    packages = {}
+    with suppress(ImportError):
+        import kernelweave
+
+        packages["kernelweave"] = kernelweave.__version__
+    for package in ("numpy", "scipy", "scikit-learn", "numba"):
+        with suppress(PackageNotFoundError):
+            packages[package] = version(package)
+    script = Path(sys.argv[0]).resolve()
+    command = script.relative_to(HERE.parent).as_posix() if script.is_relative_to(HERE) else script.name
+    return {
+        "command": " ".join(["python", command, *sys.argv[1:]]), "python": platform.python_version(), **packages,
+        "processor": processor(), "cores": os.cpu_count(), "threads": THREADS,
     }  # fmt: skip
-    path.write_text(json.dumps({"made_with": made, **payload}, indent=1, default=float) + "\n")
-    return path.relative_to(HERE.parent)
+
+
+def processor() -> str:
+    """The processor by its name, where the system tells it."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def save(name: str, payload: dict) -> Path:
+    """Write a result as JSON beside what it was made with."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    path = RESULTS / f"{name}.json"
+    path.write_text(json.dumps({"made_with": made_with(), **payload}, indent=1, default=float) + "\n")
+    return path
+
+
+def save_markdown(name: str, parts: list[str]) -> Path:
+    """Write a report, with what it was made with at its end; the draws are those of the seeds in the script."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    path = RESULTS / f"{name}.md"
+    facts = ", ".join(f"{key} {value}" for key, value in made_with().items() if key != "command")
+    last = f"Last written by `{made_with()['command']}`; seeds are fixed in the script. {facts}."
+    path.write_text("\n\n".join([*parts, last]) + "\n")
+    return path
+
+
+def save_csv(name: str, rows: list[dict]) -> Path:
+    """Write rows as CSV, with a column for each number or word that any of them has."""
+    columns = list(dict.fromkeys(key for row in rows for key, value in row.items() if np.ndim(value) == 0))
+    path = RESULTS / f"{name}.csv"
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
 
 
 class Cells:
@@ -606,8 +654,10 @@ class Cells:
         return cell
 
     def write(self) -> Path:
-        """Write all cells."""
-        return save(self.name, {**self.facts, "cells": self.made})
+        """Write all cells, as JSON and as CSV."""
+        path = save(self.name, {**self.facts, "cells": self.made})
+        save_csv(self.name, [{"cell": key, **cell} for key, cell in self.made.items()])
+        return path
 
 
 def options(doc: str | None, cap: float = 120.0, sizes: bool = False) -> argparse.ArgumentParser:

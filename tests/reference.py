@@ -40,24 +40,28 @@ class Inaccurate(RuntimeError):
     """Clarabel came to no optimum worth comparing with."""
 
 
-def solve_by_clarabel(stack, y, C, penalty, loss) -> Optimum:
+def solve_by_clarabel(stack, y, C, penalty, loss, bias=True) -> Optimum:
     """Return the optimum of the problem on the kernels ``stack[:, :, k]``."""
     if isinstance(penalty, penalties.Fixed):
-        return with_fixed_weights(stack, y, C, penalty.values, loss)
+        return with_fixed_weights(stack, y, C, penalty.values, loss, bias)
     n, m = y.size, stack.shape[2]
     cost = np.broadcast_to(np.asarray(C, dtype=float), (n,))
     unit = np.array([max(np.trace(stack[:, :, k]) / n, 1e-300) for k in range(m)])
     factors = [factor(stack[:, :, k] / unit[k]) for k in range(m)]
-    blocks = [cp.Variable(L.shape[1]) for L in factors]
-    shares, bias = cp.Variable(m, nonneg=True), cp.Variable()  # shares_k = w_k * unit_k
-    f = cp.sum([L @ v for L, v in zip(factors, blocks, strict=True)]) + bias
+    joint = isinstance(loss, losses.CrammerSinger)
+    own = np.eye(int(y.max()) + 1)[y.astype(int)] if joint else None
+    blocks = [cp.Variable((L.shape[1], own.shape[1]) if joint else L.shape[1]) for L in factors]
+    shares = cp.Variable(m, nonneg=True)  # shares_k = w_k * unit_k
+    f = cp.sum([L @ v for L, v in zip(factors, blocks, strict=True)]) + (cp.Variable() if bias else 0.0)
+    errors = joint_error(f, own, cost) if joint else error(loss, cp.multiply(y, f), cost)
+    blocks = [cp.vec(v, order="C") for v in blocks] if joint else blocks
     if isinstance(penalty, penalties.Mixed):
-        return with_block_norms(penalty, blocks, unit, f, error(loss, cp.multiply(y, f), cost), float(cost.sum()))
+        return with_block_norms(penalty, blocks, unit, f, errors, float(cost.sum()))
     energies = cp.Variable(m)  # energies_k >= |v_k|^2 / shares_k
     tied = zip(shares, energies, blocks, strict=True)
     cones = [cp.SOC(s + e, cp.hstack([2.0 * v, s - e])) for s, e, v in tied]
     price, allowed = mixing(penalty, cp.multiply(shares, 1.0 / unit), m)
-    objective = 0.5 * cp.sum(energies) + price + error(loss, cp.multiply(y, f), cost)
+    objective = 0.5 * cp.sum(energies) + price + errors
     value, accuracy = minimum(objective, allowed + cones, size=float(cost.sum()))
     return Optimum(value, accuracy, shares.value / unit, f.value)
 
@@ -72,11 +76,17 @@ def with_block_norms(penalty, blocks, unit, f, errors, size) -> Optimum:
     return Optimum(value, accuracy, penalty.weights_of_norms(u.value), f.value)
 
 
-def with_fixed_weights(stack, y, C, values, loss) -> Optimum:
+def joint_error(f, own, cost):
+    """Return the total loss of the joint margin, from its definition."""
+    worst = cp.max(f + 1.0 - own, axis=1) - cp.sum(cp.multiply(own, f), axis=1)
+    return cost @ worst
+
+
+def with_fixed_weights(stack, y, C, values, loss, bias=True) -> Optimum:
     """Return the optimum of the support vector machine on one kernel, whose weight is then 1."""
     m = stack.shape[2]
     w = np.full(m, 1.0 / m) if values is None else np.asarray(values)
-    return replace(solve_by_clarabel((stack @ w)[:, :, None], y, C, penalties.L1(), loss), weights=w)
+    return replace(solve_by_clarabel((stack @ w)[:, :, None], y, C, penalties.L1(), loss, bias), weights=w)
 
 
 def minimum(objective, constraints, size) -> tuple[float, float]:
@@ -138,6 +148,8 @@ def mixing(penalty, w, m):
             return 0.0, [np.broadcast_to(penalty.d, m) ** 2 @ w <= 1.0]
         case penalties.Lp():
             return 0.0, [length(w, penalty.p) <= 1.0]
+        case penalties.SquaredLp():
+            return 0.5 * penalty.strength * cp.square(length(w, penalty.p)), []
         case penalties.MoreauYosida():
             odds, cones = odds_of(w, np.broadcast_to(penalty.a, m) ** 2)
             return 0.0, [np.broadcast_to(penalty.d, m) ** 2 @ odds <= 1.0, *cones]

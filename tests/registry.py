@@ -83,6 +83,8 @@ PENALTIES = [
     penalties.Lp(2.0),
     penalties.Lp(8.0),
     penalties.Lp(np.inf),
+    penalties.SquaredLp(1.5, strength=0.3),
+    penalties.SquaredLp(4.0),
     penalties.MoreauYosida(a=0.5),
     penalties.MoreauYosida(a=0.2 * PRICES[::-1], d=PRICES),
     penalties.ElasticNet(c1=0.4, c2=0.5),
@@ -97,6 +99,7 @@ EXTREMES = [penalties.Lp(p) for p in (1.001, 1.004, 100.0)] + [
 ]
 TOOLS = [SimplexProx(SHARES, 0.7, PRICES**2), EntropicProx(SHARES, 0.7, PRICES**2)]
 LOSSES = [losses.Hinge(), losses.SquaredHinge(), losses.Squared(), losses.Logistic()]
+JOINT = [losses.CrammerSinger()]  # with several decision values for a sample; with tests of their own
 QUADRATIC = [loss for loss in LOSSES if hasattr(loss, "quadratic")]  # what solvers on kernels take
 GRAMS = [grams.DenseGram, on_demand, factored]  # each is called with (stack, scale)
 VIEWS = [grams.ProductGram]  # of another representation's kernels; with tests of their own
@@ -105,6 +108,15 @@ ROUGH = ["mwu"]  # meant for a gap of 1e-2; with tests of its own
 ON_PAIRS = ["frank-wolfe"]  # on products of kernels; with tests of its own
 FACTORS = sorted(name for name, solver in solvers._NAMES.items() if "fold" in solver.needs)  # on factors
 SOLVERS = sorted(set(solvers._NAMES) - set(ROUGH) - set(ON_PAIRS) - set(FACTORS))  # on kernels
+
+SPARSE_ONLY = ["level", "proximal", "qcqp", "silp", "simplemkl", "skm"]  # take no penalty but l1
+
+
+def usual(solver):
+    """Return the penalty that a solver on kernels is most at home with."""
+    if solver in SPARSE_ONLY:
+        return penalties.L1()
+    return penalties.SquaredLp(1.5) if solver == "smo-mkl" else penalties.Lp(2)
 
 
 def exported(room) -> set[str]:

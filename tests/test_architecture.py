@@ -15,7 +15,7 @@ import kernelweave
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
-OPTIONAL = ["numba", "torch", "dask", "matplotlib", "pandas", "pyarrow", "cvxpy", "kernelweave.compiled"]
+OPTIONAL = ["numba", "torch", "dask", "matplotlib", "pandas", "pyarrow", "clarabel", "cvxpy", "kernelweave.compiled"]
 UNFINISHED = re.compile("|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK"]))
 
 

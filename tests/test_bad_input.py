@@ -177,7 +177,7 @@ FIT = {
     ),
     "unknown penalty": ({"penalty": "l7"}, X, ValueError, "choose one of average, elasticnet, l1, lp"),
     "penalty not made": ({"penalty": P.L1}, X, TypeError, "penalty must be a name or an instance"),
-    "unknown loss": ({"loss": "huber"}, X, ValueError, "choose one of hinge, logistic, squared"),
+    "unknown loss": ({"loss": "huber"}, X, ValueError, "choose one of crammer_singer, hinge, logistic, squared"),
     "loss of another type": ({"loss": 1}, X, TypeError, "loss must be a name or an instance"),
     "unknown solver": ({"solver": "simplex"}, X, ValueError, "choose one of auto"),
     "solver and penalty": ({"solver": "smo", "penalty": "l1"}, X, ValueError, "use solver='proximal'"),

@@ -98,7 +98,7 @@ def test_certificate_at_nothing_is_the_trivial_one(loss):
 @each_loss
 def test_upper_bound_is_attained_by_its_scale_and_intercept(penalty, loss, rng):
     problem = problem_of(penalty, loss)
-    beta = loss.project(rng.normal(size=N), problem.y, problem.C)
+    beta = problem.feasible(rng.normal(size=N))
     weights = problem.penalty.weights(rng.random(M))
     found = certify(problem, Point(beta, weights))
     by_hand = primal_by_hand(problem, found.scale * beta, weights, found.intercept)
@@ -123,7 +123,7 @@ def test_scale_rescues_the_upper_bound_at_large_cost():
 def test_scale_never_hurts(rng):
     problem = problem_of(C=10.0)
     for _ in range(10):
-        beta = problem.loss.project(rng.normal(size=N), problem.y, problem.C)
+        beta = problem.feasible(rng.normal(size=N))
         point = full_point(problem, beta, rng.random(M))
         bias = problem.loss.best_bias(point.f, problem.y, problem.C)
         plain = primal_by_hand(problem, point.beta, point.weights, bias)
@@ -138,10 +138,18 @@ def test_lower_bound_takes_the_best_multiple_of_the_duals(loss):
     assert certify(problem, Point(0.1 * beta, np.zeros(M))).lower == pytest.approx(full, rel=1e-4)
 
 
+@pytest.mark.parametrize("penalty", [penalties.Mixed(0.1), penalties.ElasticNet()], ids=label)
+@each_loss
+def test_lower_bound_is_never_worse_than_nothing_where_weights_have_a_price(penalty, loss):
+    problem = problem_of(penalty, loss, C=1e3)
+    judged = certify(problem, Point(problem.feasible(500.0 * problem.y), np.ones(M)))
+    assert judged.lower >= -1e-6 * judged.upper
+
+
 def test_infeasible_duals_are_repaired(rng):
     problem = problem_of()
     wild = rng.normal(scale=10.0, size=N)
-    mended = problem.loss.project(wild, problem.y, problem.C)
+    mended = problem.feasible(wild)
     assert certify(problem, Point(wild, np.ones(M))) == certify(problem, Point(mended, np.ones(M)))
 
 
@@ -150,7 +158,7 @@ def test_infeasible_duals_are_repaired(rng):
 
 def test_running_products_are_ignored_unless_trusted(rng):
     problem = problem_of()
-    beta, weights = problem.loss.project(rng.normal(size=N), problem.y, problem.C), np.full(M, 0.5)
+    beta, weights = problem.feasible(rng.normal(size=N)), np.full(M, 0.5)
     honest = certify(problem, Point(beta, weights))
     lying = Point(beta, weights, q=np.full(M, 1e-9), f=5.0 * problem.y)
     assert certify(problem, lying) == honest

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import io
+import json
 import sys
 
 import joblib
@@ -137,7 +139,18 @@ def test_approximation_and_rank_reach_the_classifier(table, tmp_path, name, caps
 def test_recipes_lists_the_papers(capsys):
     assert run("recipes") == 0
     out = capsys.readouterr().out
-    assert "skm" in out and "Nystroem, rank 100" in out
+    assert out.split()[:3] == ["name", "paper", "minimises"]
+    assert "skm" in out and "approximation=Nystroem()" in out
+
+
+def test_recipes_for_programs(capsys):
+    import kernelweave as kw
+
+    rows = kw.recipes().rows()
+    assert run("recipes", "--format", "json") == 0
+    assert json.loads(capsys.readouterr().out) == rows
+    assert run("recipes", "--format", "csv") == 0
+    assert list(csv.DictReader(io.StringIO(capsys.readouterr().out))) == rows
 
 
 @pytest.mark.parametrize(

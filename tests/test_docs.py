@@ -36,4 +36,5 @@ def test_readme_names_every_solver_penalty_and_loss():
     text = (ROOT / "README.md").read_text()
     penalties = set(kw.penalties.__all__) - {"MixingPenalty", "make_penalty"}
     losses = set(kw.losses.__all__) - {"Loss", "make_loss"}
-    assert [name for name in {*_NAMES, *penalties, *losses} if f"`{name}`" not in text] == []
+    weightings = set(kw.weightings.__all__) - {"Weighting", "make_mixing"}
+    assert [name for name in {*_NAMES, *penalties, *losses, *weightings} if f"`{name}`" not in text] == []

@@ -318,7 +318,7 @@ def test_zero_kernels_change_nothing_for_the_others(wdbc, stack, penalty):
     assert model.weights_[1] == 0
 
 
-# --- reports and recipes -----------------------------------------------------------------------
+# --- reports -----------------------------------------------------------------------
 
 
 def test_progress_shows_the_gap(wdbc, bank, capsys):
@@ -332,19 +332,6 @@ def test_refitting_forgets(wdbc, iris, bank):
     assert model.weights_.shape == (5,)
     assert model.n_features_in_ == 30
     assert isinstance(model.status_, str)
-
-
-def test_recipes_are_ordinary_estimators(wdbc, bank):
-    table = kw.recipes()
-    assert str(table).split()[:4] == ["name", "paper", "minimises", "penalty"]
-    for name, entry in table.items():
-        model = kw.recipe(name, bank, C=5.0)
-        assert (model.C, str(model.penalty), str(model.solver)) == (5.0, str(entry.penalty), str(entry.solver))
-        assert str(model.approximation) == str(entry.approximation)
-        model.fit(*wdbc)
-        assert model.dual_gap_ <= entry.tol
-        assert (np.count_nonzero(model.weights_) < len(bank)) == entry.sparse
-        assert entry.paper in str(table)
 
 
 FIRST_FIT = """

@@ -133,6 +133,18 @@ def test_take_is_the_same_kernels_on_fewer_samples(build, dtype, scale, rng):
     assert_allclose(part.quad(beta), np.einsum("i,ijk,j->k", beta, expected, beta), rtol=1e-11, atol=1e-12)
 
 
+@each_gram
+@each_dtype
+@each_scale
+def test_only_is_some_of_the_kernels_on_the_same_samples(build, dtype, scale, rng):
+    gram, K = pair(build, dtype, scale)
+    chosen = np.array([4, 0, 5])
+    some, beta, weights = gram.only(chosen), rng.normal(size=N), rng.random(3)
+    assert some.shape == (N, 3)
+    assert_allclose(some.quad(beta), np.einsum("i,ijk,j->k", beta, K[:, :, chosen], beta), rtol=1e-11)
+    assert_allclose(some.matvec(beta, weights), (K[:, :, chosen] @ weights) @ beta, rtol=1e-11, atol=1e-11)
+
+
 # -- the stored stack --
 
 

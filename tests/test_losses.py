@@ -10,7 +10,7 @@ from sklearn.base import clone
 from kernelweave import losses
 from kernelweave.arrays import to_host
 from kernelweave.losses.base import Loss
-from registry import LOSSES, exported, label, names
+from registry import JOINT, LOSSES, exported, label, names
 
 N = 41
 each_loss = pytest.mark.parametrize("loss", LOSSES, ids=label)
@@ -34,7 +34,7 @@ def total(loss, f, y, C):
 
 
 def test_every_loss_is_registered():
-    assert exported(losses) == names(LOSSES)
+    assert exported(losses) == names(LOSSES + JOINT)
 
 
 @each_loss
@@ -108,19 +108,22 @@ def test_projection_is_feasible_and_keeps_feasible_points(loss, rng, spread):
         for beta in rng.normal(scale=size, size=(20, N)):
             once = loss.project(beta, y, C)
             assert np.all((box.lower <= once) & (once <= box.upper))
-            assert abs(once.sum()) <= 1e-13 * np.abs(once).sum()
             assert_allclose(loss.project(once, y, C), once, rtol=1e-12)
+            level = loss.balance(once)
+            assert np.all((box.lower <= level) & (level <= box.upper))
+            assert abs(level.sum()) <= 1e-13 * np.abs(level).sum()
+            assert_allclose(loss.balance(level), level, rtol=1e-12)
 
 
 @pytest.mark.parametrize("loss", [losses.Hinge(), losses.SquaredHinge()], ids=label)
-def test_projection_of_one_sided_duals_is_zero_for_a_margin(loss, rng):
+def test_balance_of_one_sided_duals_is_zero_for_a_margin(loss, rng):
     _, y, C = draw(rng)
-    assert_array_equal(loss.project(np.where(y > 0, 1.0, 0.0), y, C), np.zeros(N))
+    assert_array_equal(loss.balance(loss.project(np.where(y > 0, 1.0, 0.0), y, C)), np.zeros(N))
 
 
-def test_projection_of_free_duals_takes_their_mean_away(rng):
-    beta, y, C = draw(rng)
-    moved = beta - losses.Squared().project(beta, y, C)
+def test_balance_of_free_duals_takes_their_mean_away(rng):
+    beta, _, _ = draw(rng)
+    moved = beta - losses.Squared().balance(beta)
     assert_allclose(moved, np.mean(beta), rtol=1e-12)
 
 

@@ -250,7 +250,7 @@ def test_bounds_hold_at_any_point(linear_terms, loss, rng):
     best, accuracy = optimum(problem)
     for size in np.geomspace(1e-3, 10.0, 15):
         m = problem.gram.shape[1]
-        beta = problem.loss.project(size * problem.y * rng.random(15), problem.y, problem.C)
+        beta = problem.feasible(size * problem.y * rng.random(15))
         bounds = certify(problem, Point(beta, rng.random(m)))
         assert bounds.lower <= best * (1 + 1e-6 + accuracy)
         assert bounds.upper >= best * (1 - 1e-6 - accuracy)

@@ -161,7 +161,7 @@ def test_shared_copies_equal_all_copies(relaxation, zeta):
 
 
 def value(problem, beta):
-    beta = problem.loss.project(beta, problem.y, problem.C)
+    beta = problem.feasible(beta)
     return float(problem.y @ beta) - problem.penalty.value(problem.gram.quad(beta))
 
 

@@ -44,6 +44,7 @@ from common import (
     nystroem,
     options,
     rows_of,
+    save_markdown,
     standardised,
 )
 
@@ -583,9 +584,7 @@ def write_report(cells: Cells, args) -> Path:
         f"## Figure 7: one machine, {args.machines[7]} kernels of rank {args.big}, split against merged constraints",
         machine_table(cells, 7, args),
     ]
-    path = RESULTS / f"{cells.name}.md"
-    path.write_text("\n\n".join(parts) + "\n")
-    return path
+    return save_markdown(cells.name, parts)
 
 
 def settle(args) -> None:

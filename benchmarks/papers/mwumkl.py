@@ -48,6 +48,7 @@ from common import (
     number,
     options,
     rows_of,
+    save_markdown,
     standardised,
 )
 
@@ -338,9 +339,7 @@ def write_report(cells: Cells, args) -> Path:
     parts += [rule, conclusions(cells, args)]
     for name in args.sets:
         parts += [heading(cells, name, args), method_table(cells, name, args)]
-    path = RESULTS / f"{cells.name}.md"
-    path.write_text("\n\n".join(parts) + "\n")
-    return path
+    return save_markdown(cells.name, parts)
 
 
 def draw(cells: Cells, args) -> Path:

@@ -10,9 +10,11 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "BoostedMKLClassifier": "estimators",
     "DenseGram": "grams",
     "LowRankGram": "grams",
     "MKLClassifier": "estimators",
+    "NonconvexMKLClassifier": "estimators",
     "Nystroem": "grams",
     "PivotedCholesky": "grams",
     "Problem": "problem",
@@ -23,7 +25,7 @@ _HOMES = {
     "recipes": "recipes",
     "solve": "solvers",
 }
-_ROOMS = ("grams", "kernels", "losses", "penalties", "plot", "solvers")
+_ROOMS = ("grams", "kernels", "losses", "penalties", "plot", "solvers", "weightings")
 
 __all__ = sorted([*_HOMES, *_ROOMS, "__version__"])
 

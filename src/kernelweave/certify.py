@@ -33,7 +33,7 @@ def certify(problem: Problem, point: Point, *, trust: bool = False) -> Certifica
     """
     beta, q, f = point.beta, point.q, point.f
     if not trust or q is None or f is None:
-        beta = problem.loss.project(beta, problem.y, problem.C)
+        beta = problem.feasible(beta)
         q, f = problem.gram.quad(beta), problem.gram.matvec(beta, point.weights)
     lower, stretch = dual_value(problem, beta, q)
     upper, scale, intercept = primal_value(problem, point.weights, q, f, lower)
@@ -46,9 +46,22 @@ def dual_value(problem: Problem, beta: np.ndarray, q: np.ndarray) -> tuple[float
     h = problem.penalty.value(q)
     plain = _total(loss.dual(beta, y, C)) - h
     if not problem.penalty.homogeneous:
-        return plain, 1.0
+        return max((plain, 1.0), _shortened(problem, beta, q, plain))
     s = loss.stretch(beta, y, C, h)
     return max((plain, 1.0), (_total(loss.dual(s * beta, y, C)) - s**2 * h, s))
+
+
+def _shortened(problem: Problem, beta: np.ndarray, q: np.ndarray, plain: float) -> tuple[float, float]:
+    """Best dual value between zero and ``beta``, whose own is ``plain``: value, multiple."""
+    loss, y, C = problem.loss, problem.y, problem.C
+
+    def value(s: float) -> float:
+        return _total(loss.dual(s * beta, y, C)) - problem.penalty.value(s**2 * q)
+
+    if value(1.0 - NEAR) <= plain:  # the value is concave
+        return plain, 1.0
+    found = minimize_scalar(lambda s: -value(float(s)), bounds=(0.0, 1.0), method="bounded")
+    return -float(found.fun), float(found.x)
 
 
 def primal_value(
@@ -79,7 +92,7 @@ def _along(problem: Problem, cost: Callable[[float], float], f: np.ndarray) -> C
 
     def value(t: float) -> tuple[float, float]:
         scaled = float(t) * f  # a NumPy scalar on the left would take foreign arrays over
-        bias = loss.best_bias(scaled, y, C)
+        bias = problem.best_bias(scaled)
         return cost(t) + _total(loss.value(scaled + bias, y, C)), bias
 
     return value

@@ -77,6 +77,8 @@ def path(estimator: MKLEstimator, X: Any, y: Any, C: Sequence[float], sample_wei
     """
     if not isinstance(estimator, MKLEstimator):
         raise TypeError(f"estimator must be a MKLClassifier, on its own; got {type(estimator).__name__}.")
+    if type(estimator)._solve_all is not MKLEstimator._solve_all:
+        raise TypeError(f"{type(estimator).__name__} has no path, not being one problem: fit it for each C.")
     costs = _read_costs(C)
     worker = clone(estimator).set_params(C=float(costs[0]))
     posed = worker._pose(X, y, sample_weight)

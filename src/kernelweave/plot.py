@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from .problem import Descent
+
 __all__ = ["canvas", "convergence", "pairs", "path", "weights"]
 
 INK = "#30343b"
@@ -138,7 +140,7 @@ def pairs(clf: Any, top: int = 20, ax: Any = None, names: Sequence[str] | None =
 
 
 def convergence(clf: Any, ax: Any = None) -> Any:
-    """Draw the certified relative gap by seconds.
+    """Draw the certified relative gap by seconds, or how far from stationary a problem that is not convex was.
 
     For a single problem also how far each bound was from the best of the other one.
 
@@ -166,17 +168,21 @@ def convergence(clf: Any, ax: Any = None) -> Any:
     model = _model(clf, "history_")
     histories = model.history_ if isinstance(model.history_, list | tuple) else [model.history_]
     axes = _axes(ax, 6.4, 4.0)
-    if len(histories) == 1:
+    descents = [history.violation for history in histories if isinstance(history, Descent)]
+    if len(histories) == 1 and not descents:
         _bounds(axes, histories[0])
     else:
-        for name, history, colour in zip(model.problem_names_, histories, itertools.cycle(LINES), strict=False):
-            _curve(axes, history.seconds, history.gap, color=colour, label=name, linewidth=1.4)
+        drawn = descents or [history.gap for history in histories]
+        for name, history, values, colour in zip(
+            model.problem_names_, histories, drawn, itertools.cycle(LINES), strict=False
+        ):
+            _curve(axes, history.seconds, values, color=colour, label=name, linewidth=1.4)
     tol = getattr(model, "tol", None)
     if tol:
         axes.axhline(tol, color=INK, linewidth=0.9, linestyle=(0, (4, 3)), label=f"tol = {tol:g}", zorder=1)
     axes.set_yscale("log")
     axes.set_xlabel("seconds")
-    axes.set_ylabel("relative gap")
+    axes.set_ylabel("violation of stationarity" if descents else "relative gap")
     _dress(axes, grid="both")
     if len(axes.get_legend_handles_labels()[0]) <= 12:
         axes.legend(frameon=False, fontsize=9, labelcolor=INK)

@@ -30,6 +30,8 @@ class Problem:
         Targets as the loss reads them, -1 and +1 for a margin loss.
     C : float or ndarray of shape (n,)
         Cost of an error, one per sample.
+    bias : bool, default=True
+        Whether the decision function has a constant b of its own, at no cost.
 
     Examples
     --------
@@ -47,6 +49,7 @@ class Problem:
     penalty: MixingPenalty
     y: np.ndarray
     C: np.ndarray
+    bias: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "gram", as_weighed(self.gram, self.penalty))
@@ -63,16 +66,33 @@ class Problem:
         if not xp.all(cost > 0) or not xp.all(xp.isfinite(cost)):
             raise ValueError("C must be a positive finite number (or one per sample): use C=1.0 to begin with.")
         self.penalty.check(m)
+        self.loss.check(y)
+        if self.bias and len(self.shape) > 1:
+            raise ValueError(f"bias must be False for {self.loss}: add a constant kernel if one is wanted.")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the duals: (n,), or (n, c) where a sample has c decision values."""
+        return self.loss.shape(self.y)
+
+    def feasible(self, beta: np.ndarray) -> np.ndarray:
+        """Return feasible duals near ``beta``: in the loss's domain and, with a bias, summing to zero."""
+        beta = self.loss.project(beta, self.y, self.C)
+        return self.loss.balance(beta) if self.bias else beta
+
+    def best_bias(self, f: np.ndarray) -> float:
+        """Return the bias of least loss at decision values ``f``; zero where there is none."""
+        return self.loss.best_bias(f, self.y, self.C) if self.bias else 0.0
 
 
 @dataclass(frozen=True)
 class Point:
     """What a solver offers for judgement: duals, kernel weights and, for monitoring, its running products."""
 
-    beta: np.ndarray  # (n,)
+    beta: np.ndarray  # (n,) or (n, c)
     weights: np.ndarray  # (m,)
-    q: np.ndarray | None = None  # (m,)  beta' K_k beta
-    f: np.ndarray | None = None  # (n,)  K_w beta
+    q: np.ndarray | None = None  # (m,)  beta' K_k beta, summed over c
+    f: np.ndarray | None = None  # as beta, K_w beta
 
 
 @dataclass(frozen=True)
@@ -112,7 +132,11 @@ class Status(Enum):
     MAX_ITER = "max_iter was reached before the duality gap met tol: raise max_iter or tol."
     STALLED = "The solver could not improve further in floating point: raise tol, or scale the kernels."
     OWN_TEST = "The solver's own optimality test holds; the duality gap says how far that is from the optimum."
+    EPOCHS = "The passes asked for are done; the duality gap says how far that is from the optimum."
     INTERRUPTED = "The fit was interrupted: this is the best certified point so far."
+    STATIONARY = "The projected gradient is within tol; the problem is not convex, so other points may be better."
+    KINK = "No step along the gradient helps, which kernels of low rank can cause: raise tol, or add an RBF kernel."
+    STEEP = "max_iter machines were trained before the projected gradient met tol: raise max_iter or tol."
 
 
 @dataclass
@@ -147,14 +171,57 @@ class History:
 
 
 @dataclass(frozen=True)
+class Stationarity:
+    """What can be said of an answer to a problem that is not convex: no bound, but that small moves do not help.
+
+    Attributes
+    ----------
+    value : float
+        The objective.
+    violation : float
+        Length of the projected gradient of the objective's logarithm: no small move makes the objective fall by a
+        larger share of itself, per unit of the parameters.
+    gap : float
+        Certified relative duality gap of the machine at the parameters reached, which is a convex problem.
+
+    Examples
+    --------
+    >>> from kernelweave.problem import Stationarity
+    >>> print(Stationarity(value=2.0, violation=5e-4, gap=1e-9))
+    objective 2: not a convex problem, a stationary point to 5.0e-04; its machine is certified to a gap of 1.0e-09
+    """
+
+    value: float
+    violation: float
+    gap: float
+
+    def __str__(self) -> str:
+        return (
+            f"objective {self.value:.8g}: not a convex problem, a stationary point to {self.violation:.1e}; "
+            f"its machine is certified to a gap of {self.gap:.1e}"
+        )
+
+
+@dataclass
+class Descent(History):
+    """Objectives along a fit of a problem that is not convex, one row for each step taken.
+
+    ``lower`` and ``upper`` bracket the objective at that step's parameters, ``violation`` is how far from stationary
+    they were, and ``iteration`` counts machines.
+    """
+
+    violation: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class Solution:
     """A certified answer.
 
     Attributes
     ----------
-    beta : ndarray of shape (n,)
+    beta : ndarray of shape (n,) or (n, c)
         The feasible dual point that gives the lower bound.
-    coef : ndarray of shape (n,)
+    coef : ndarray of the same shape
         Coefficients of the primal point that gives the upper bound: ``f = K_w coef + intercept``.
     weights : ndarray of shape (m,)
         Kernel weights of that primal point.

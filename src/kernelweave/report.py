@@ -52,7 +52,7 @@ def summary(
     gap: float,
     tol: float,
     n_samples: int,
-    n_support: int,
+    n_support: int | None,
     n_iter: int,
     seconds: float,
     solver: str,
@@ -60,6 +60,7 @@ def summary(
     status: str,
     problems: Sequence[str] | None = None,  # (n_problems,)
     lost: np.ndarray | None = None,  # (m,)
+    stationarity: float | None = None,
     top: int = 10,
 ) -> str:
     """Write the short table of a fitted model.
@@ -75,7 +76,7 @@ def summary(
     gap, tol : float
         The certified relative gap and the one that was asked for.
     n_samples, n_support : int
-        Training samples, and those with a coefficient other than zero.
+        Training samples, and those with a coefficient other than zero; None if they are not kept.
     n_iter : int
         Iterations, over all problems.
     seconds : float
@@ -88,6 +89,8 @@ def summary(
         The name of each binary problem; needed only when there are several.
     lost : array of shape (m,), optional
         Share of each kernel that an approximation lost; the gap is then of the approximated kernels.
+    stationarity : float, optional
+        What a problem that is not convex has instead of a gap.
     top : int, default=10
         How many kernels to list.
 
@@ -117,10 +120,13 @@ def summary(
     used = int(np.count_nonzero(weights.any(axis=0)))
     head = f"{title}: {n_samples} samples, {used} of {len(names)} kernels in use"
     whose = "" if lost is None else ", certified for the approximated kernels"
+    judged = ("relative gap", "not known" if np.isnan(gap) else f"{gap:.1e} (tol {tol:.1e}){whose}")
+    if stationarity is not None:
+        judged = ("stationarity", f"{stationarity:.1e} (tol {tol:.1e}), no gap: the problem is not convex")
     facts = [
-        ("relative gap", f"{gap:.1e} (tol {tol:.1e}){whose}"),
+        judged,
         ("status", status),
-        ("support vectors", f"{n_support} of {n_samples}"),
+        ("support vectors", "not kept" if n_support is None else f"{n_support} of {n_samples}"),
         ("solver", f"{solver}, {n_iter} iteration{'s' * (n_iter != 1)}, {_duration(seconds)}"),
         ("kernels stored", storage),
     ]
@@ -140,7 +146,7 @@ def kernels_by_weight(
     problems: Sequence[str] | None = None,
     top: int = 10,
 ) -> str:
-    """List the kernels with weight, heaviest first.
+    """List the kernels with weight, heaviest first; weights below zero count by their size.
 
     Parameters
     ----------
@@ -166,18 +172,18 @@ def kernels_by_weight(
     cosine    0.25  25.0 %  #######
     """
     weights = np.atleast_2d(np.asarray(weights, dtype=float))
-    mean = weights.mean(axis=0)
-    order = [k for k in np.argsort(-mean, kind="stable") if mean[k] > 0]
+    mean, size = weights.mean(axis=0), np.abs(weights).mean(axis=0)
+    order = [k for k in np.argsort(-size, kind="stable") if size[k] > 0]
     if not order:
         return "no kernel has any weight: the decision function is constant"
-    shares = mean / mean.sum()
+    shares = size / size.sum()
     header = ["kernel", "weight", "share"]
     rows = [[names[k], f"{mean[k]:.3g}", f"{100 * shares[k]:.1f} %"] for k in order[:top]]
     if len(weights) > 1:
         header += ["used by", "most in"]
         labels = problems if problems is not None else [str(j) for j in range(len(weights))]
         for row, k in zip(rows, order, strict=False):
-            row += [str(np.count_nonzero(weights[:, k])), str(labels[int(weights[:, k].argmax())])]
+            row += [str(np.count_nonzero(weights[:, k])), str(labels[int(np.abs(weights[:, k]).argmax())])]
     lines = table(rows, header).split("\n")
     width = max(map(len, lines))
     bars = [""] + ["#" * max(1, round(20 * shares[k] / shares[order[0]])) for k in order[:top]]

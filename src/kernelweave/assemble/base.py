@@ -73,11 +73,11 @@ class Assembly(ABC):
         parameters = penalty.get_params(deep=False)
         return type(penalty)(**{name: _entries(value, self.kept, m) for name, value in parameters.items()})
 
-    def problem(self, task: Task, loss: Loss, penalty: MixingPenalty, C: Array) -> Problem:
+    def problem(self, task: Task, loss: Loss, penalty: MixingPenalty, C: Array, bias: bool) -> Problem:
         """Return the problem that a task poses to these kernels; C holds one cost for each row."""
         if task.rows is None:
-            return Problem(self.gram, loss, penalty, task.y, C)
-        return Problem(self.gram.take(task.rows), loss, penalty, task.y, namespace(C).take(C, task.rows))
+            return Problem(self.gram, loss, penalty, task.y, C, bias)
+        return Problem(self.gram.take(task.rows), loss, penalty, task.y, namespace(C).take(C, task.rows), bias)
 
 
 def _entries(value: Any, kept: np.ndarray, m: int) -> Any:

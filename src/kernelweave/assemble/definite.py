@@ -93,3 +93,22 @@ def clip(stack: np.ndarray, unknown: list[int], owned: bool) -> tuple[np.ndarray
         stack[:, :, k] = (basis * values[positive]) @ basis.T
         bases[k] = basis
     return stack, bases
+
+
+def positive_part(
+    K: np.ndarray,  # (n, n)
+    sample_weight: np.ndarray,  # (n,) positive
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return K without the negative part of its spectrum, and P with ``K P`` that part kept; None if K is definite.
+
+    A sample of weight 2 counts as two, so the spectrum is that of ``S K S``, with S the roots of the weights.
+    """
+    root = np.sqrt(sample_weight)
+    counted = root[:, None] * K * root
+    values, vectors = eigh(counted)
+    if values[0] >= -_slack(counted, counted.dtype):
+        return K, None
+    positive = values > 0
+    basis = vectors[:, positive]
+    left = basis / root[:, None]
+    return (left * values[positive]) @ left.T, (root[:, None] * basis) @ left.T

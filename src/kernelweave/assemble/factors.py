@@ -88,6 +88,7 @@ def from_factors(
     names: Sequence[str] | None = None,  # (d,)
     frame: Any = None,
     progress: bool = False,
+    whole: bool = False,
 ) -> FactorAssembly:
     """Compute features of kernels on samples.
 
@@ -107,6 +108,8 @@ def from_factors(
         What the user passed, for column selectors.
     progress : bool, default=False
         Show a bar.
+    whole : bool, default=False
+        Whether to keep directions that these samples do not show, for others to come.
 
     Returns
     -------
@@ -134,6 +137,7 @@ def from_factors(
         random_state=options.random_state,
         memory=allowed_features(X, options.memory),
         progress=progress,
+        whole=whole,
     )
     say_dropped(labels, made.scales, options.normalize)
     return FactorAssembly(

@@ -15,7 +15,8 @@ from ..arrays import Array, device_of, is_foreign, like, namespace, to_host
 from .parameters import check_choice
 from .tensors import check_finite
 
-MULTICLASS = ("ovr", "ovo")
+BROKEN = ("ovr", "ovo")  # ways to break several classes into questions of two
+MULTICLASS = (*BROKEN, "joint")
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ def _class_factors(class_weight: Any, classes: np.ndarray, codes: Array, weight:
 
 @dataclass(frozen=True)
 class Task:
-    """One binary question: the rows it is about, all of them if None, and their signs."""
+    """One question: the rows it is about, all of them if None, and their signs, or classes if there are several."""
 
     name: str
     rows: Array | None
@@ -143,11 +144,13 @@ class Task:
 
 
 def split_tasks(targets: Targets, multiclass: str) -> list[Task]:
-    """Return the binary questions that several classes are broken into; one question for two classes."""
+    """Return the binary questions that several classes are broken into; one question for two classes, or "joint"."""
     check_choice("multiclass", multiclass, MULTICLASS)
     codes, labels = targets.codes, [str(label) for label in targets.classes.tolist()]
     if len(labels) == 2:
         return [Task(" / ".join(labels), None, _signs(codes, 1))]
+    if multiclass == "joint":
+        return [Task(" / ".join(labels), None, namespace(codes).astype(codes, namespace(codes).float64))]
     if multiclass == "ovr":
         return [Task(label, None, _signs(codes, c)) for c, label in enumerate(labels)]
     return [_duel(a, b, codes, labels) for a, b in combinations(range(len(labels)), 2)]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..penalties import Fixed, MixingPenalty, SpectralNorm
+from ..penalties import Fixed, SpectralNorm
 from ..problem import Problem
 from .base import Assembly
 from .expansion import BLOCK, Expansion
@@ -18,7 +18,7 @@ from .stacks import KernelAssembly
 UNITY = "unity"  # name of the kernel that is 1 everywhere
 
 
-def check_products(penalty: MixingPenalty, options: Options) -> None:
+def check_products(penalty: Any, options: Options) -> None:
     """Refuse products of kernels that are only approximated."""
     if isinstance(penalty, SpectralNorm) and options.approximation is not None:
         raise ValueError(
@@ -27,7 +27,7 @@ def check_products(penalty: MixingPenalty, options: Options) -> None:
         )
 
 
-def paired(assembly: Assembly, penalty: MixingPenalty) -> Assembly:
+def paired(assembly: Assembly, penalty: Any) -> Assembly:
     """Return the assembly of what a penalty weighs: the kernels, or all pairs of them."""
     if not isinstance(penalty, SpectralNorm):
         return assembly

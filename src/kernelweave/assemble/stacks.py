@@ -41,7 +41,7 @@ class KernelAssembly(Assembly):
         """Refuse an answer along which a kernel shows a negative eigenvalue that the check at the door missed."""
         if not self.doubtful:
             return
-        least = -ASYMMETRY * float(beta @ beta) * problem.gram.diagonal().mean(axis=0)
+        least = -ASYMMETRY * float(np.sum(beta**2)) * problem.gram.diagonal().mean(axis=0)
         for k in np.flatnonzero(problem.gram.quad(beta) < least):
             refuse_indefinite(self.names[self.kept[k]])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import warnings
@@ -106,7 +107,14 @@ def _recipes(options: argparse.Namespace) -> None:
     """Print the table of papers and what configures each."""
     import kernelweave
 
-    print(kernelweave.recipes())
+    table = kernelweave.recipes()
+    if options.format == "csv":
+        rows = table.rows()
+        write_csv(sys.stdout, list(rows[0]), [np.array([row[column] for row in rows]) for column in rows[0]])
+    elif options.format == "json":
+        print(json.dumps(table.rows(), indent=1))
+    else:
+        print(table.markdown().rstrip() if options.format == "markdown" else table)
 
 
 def _note(message: Any, category: Any, filename: Any, lineno: Any, file: Any = None, line: Any = None) -> None:
@@ -157,7 +165,9 @@ def _parser() -> argparse.ArgumentParser:
     predict.add_argument("--scores", action="store_true", help="also write the decision values")
     info = add("info", _info, "say what a saved model is: its kernels by weight, gap and support vectors")
     info.add_argument("model", metavar="MODEL", help="file written by fit --out; open only models you trust")
-    add("recipes", _recipes, "list the papers that can be asked for by name")
+    recipes = add("recipes", _recipes, "list the papers that can be asked for by name")
+    formats = ["table", "csv", "json", "markdown"]
+    recipes.add_argument("--format", choices=formats, default="table", help="how to write the list (default: table)")
     return parser
 
 

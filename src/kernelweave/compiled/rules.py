@@ -41,6 +41,15 @@ def lp(params, q, out):
 
 
 @njit(SIGNATURE, cache=True)
+def squared_lp(params, q, out):
+    lp(params, q, out)
+    energy = 0.0
+    for k in range(q.size):
+        energy += out[k] * max(q[k], 0.0)
+    out *= energy / (2.0 * params[1])
+
+
+@njit(SIGNATURE, cache=True)
 def moreau_yosida(params, q, out):
     m = q.size
     top = 0.0

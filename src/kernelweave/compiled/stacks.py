@@ -71,6 +71,67 @@ def spread(flat, delta, index):
 
 
 @njit(**FAST)
+def quad_joint(stack, beta, support):
+    """Energies of duals with a row for each sample; each entry of a kernel is read once."""
+    m, c = stack.shape[2], beta.shape[1]
+    q = np.zeros(m)
+    for a in range(support.size):
+        i = support[a]
+        for b in range(a + 1):
+            j = support[b]
+            weight = 0.0
+            for k in range(c):
+                weight += beta[i, k] * beta[j, k]
+            if a != b:
+                weight *= 2.0
+            if weight != 0.0:
+                for k in range(m):
+                    q[k] += weight * stack[i, j, k]
+    return q
+
+
+@njit(**FAST)
+def matvec_joint(stack, beta, support, weights, active):
+    n, m, c = stack.shape[0], stack.shape[2], beta.shape[1]
+    f = np.zeros((n, c))
+    whole = 2 * active.size > m
+    for i in support:
+        for j in range(n):
+            total = 0.0
+            if whole:
+                for k in range(m):
+                    total += weights[k] * stack[i, j, k]
+            else:
+                for k in active:
+                    total += weights[k] * stack[i, j, k]
+            for k in range(c):
+                f[j, k] += beta[i, k] * total
+    return f
+
+
+@njit(**FAST)
+def spread_joint(stack, delta, index, rows, kernels):
+    """Columns ``index`` times the rows of ``delta``, at some rows and for some kernels only, (c, rows, kernels)."""
+    a, c, whole = kernels.size, delta.shape[1], kernels.size == stack.shape[2]
+    out = np.zeros((c, rows.size, a))
+    for r in range(rows.size):
+        block = stack[rows[r]]
+        for s in range(index.size):
+            entry = block[index[s]]
+            for p in range(c):
+                weight, target = delta[s, p], out[p, r]
+                if weight == 0.0:
+                    continue
+                if whole:
+                    for k in range(a):
+                        target[k] += weight * entry[k]
+                else:
+                    for k in range(a):
+                        target[k] += weight * entry[kernels[k]]
+    return out
+
+
+@njit(**FAST)
 def combine(stack, index, weights, active):
     """Weighted sum of kernels between chosen samples; the lower triangle is read, the upper copied from it."""
     b, m = index.size, weights.size

@@ -36,9 +36,10 @@ from ..assemble import (
 from ..grams import Approximation, make_approximation
 from ..kernels import as_kernels
 from ..losses import Loss, make_loss
-from ..penalties import MixingPenalty, make_penalty
+from ..penalties import Fixed, MixingPenalty
 from ..problem import Certificate, Problem, Solution, Status
 from ..solvers import solve
+from ..weightings import SignedSum, Weighting, make_mixing, weighed
 
 NUMBERS = [np.float64, np.float32]
 
@@ -51,11 +52,18 @@ class Posed:
     targets: Targets
     tasks: Sequence[Task]
     loss: Loss
-    penalty: MixingPenalty
+    penalty: MixingPenalty | Weighting
+    bias: bool = True
+    psd: str = "check"  # what to do if weights below zero make a sum of kernels indefinite
 
     def problem(self, task: Task, C: float) -> Problem:
-        """Return one question as a problem."""
-        return self.assembly.problem(task, self.loss, self.penalty, float(C) * self.targets.cost)
+        """Return one question as a problem; kernels weighed beforehand get their weights here."""
+        cost = float(C) * self.targets.cost
+        if isinstance(self.penalty, MixingPenalty):
+            return self.assembly.problem(task, self.loss, self.penalty, cost, self.bias)
+        weight = self.targets.weight
+        weight = weight if task.rows is None else namespace(weight).take(weight, task.rows)
+        return weighed(self.assembly.problem(task, self.loss, Fixed(), cost, self.bias), self.penalty, weight, self.psd)
 
     def weights(self, solutions: Sequence[Solution]) -> np.ndarray:  # (n_problems, m)
         """Return the weights of all kernels, zero for those left out."""
@@ -63,9 +71,14 @@ class Posed:
         weights[:, self.assembly.kept] = [solution.weights for solution in solutions]
         return weights
 
-    def coefficients(self, solutions: Sequence[Solution]) -> Array:  # (n_problems, n)
-        """Return the coefficients of all rows, zero for rows that a question is not about."""
+    def coefficients(self, solutions: Sequence[Solution]) -> Array:  # (n_outputs, n)
+        """Return the coefficients of all rows, zero for rows that a question is not about.
+
+        There is a row for each problem, or for each class of the one problem that has several.
+        """
         n = self.targets.rows.shape[0]
+        if solutions[0].coef.ndim == 2:
+            return namespace(solutions[0].coef).matrix_transpose(solutions[0].coef)
         rows = [
             solution.coef if task.rows is None else spread(solution.coef, task.rows, n)
             for task, solution in zip(self.tasks, solutions, strict=True)
@@ -115,7 +128,7 @@ class MKLEstimator(BaseEstimator):
             check_consistent_length(X, y)
             validate_data(self, X, skip_check_array=True)
             return X, y
-        _check_columns(X)
+        check_columns(X)
         return validate_data(self, X, y, accept_sparse="csr", dtype=NUMBERS)
 
     def _read_tensors(self, X: Array, y: Any) -> tuple[Array, Any]:
@@ -139,17 +152,17 @@ class MKLEstimator(BaseEstimator):
             X = read_tensor(X)
             validate_data(self, X, skip_check_array=True, reset=False)
             return namespace(X).astype(X, ours.dtype, copy=False)
-        _check_columns(X)
+        check_columns(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=NUMBERS, reset=False)
         return X.astype(ours.dtype, copy=False)
 
-    def _check_parameters(self) -> tuple[Options, Loss, MixingPenalty]:
+    def _check_parameters(self) -> tuple[Options, Loss, MixingPenalty | Weighting]:
         """Refuse parameters that make no sense, before any work is done."""
         check_number("C", self.C)
         check_number("tol", self.tol)
         check_whole("max_iter", self.max_iter)
         options = Options(self.normalize, self.psd, self.memory, self.random_state, self._approximation())
-        penalty = make_penalty(self.penalty)
+        penalty = make_mixing(self.penalty)
         check_products(penalty, options)
         return options, make_loss(self.loss), penalty
 
@@ -164,8 +177,8 @@ class MKLEstimator(BaseEstimator):
             )
         return make_approximation(self.approximation)
 
-    def _assemble(self, X: Any, frame: Any, options: Options, targets: Targets) -> Assembly:
-        """Compute or take the kernels on the rows that count."""
+    def _assemble(self, X: Any, frame: Any, options: Options, targets: Targets, whole: bool = False) -> Assembly:
+        """Compute or take the kernels on the rows that count; ``whole`` features are for others to come as well."""
         if self._precomputed:
             return from_stack(X, options, targets)
         if not targets.all_rows:
@@ -177,7 +190,7 @@ class MKLEstimator(BaseEstimator):
         }
         if options.approximation is None:
             return from_samples(X, self.kernels, options, **given)
-        return from_factors(X, self.kernels, options, progress=bool(self.progress), **given)
+        return from_factors(X, self.kernels, options, progress=bool(self.progress), whole=whole, **given)
 
     # -- solving ------------------------------------------------------------------------------------------
 
@@ -191,7 +204,7 @@ class MKLEstimator(BaseEstimator):
             progress=bool(self.progress),
         )
         posed.assembly.check_energies(problem, solution.beta)
-        return solution
+        return problem.gram.spelled_out(solution) if isinstance(problem.gram, SignedSum) else solution
 
     def _solve_all(self, posed: Posed) -> list[Solution]:
         """Solve every question, on threads that share the kernels."""
@@ -219,9 +232,10 @@ class MKLEstimator(BaseEstimator):
     def _keep(self, posed: Posed, solutions: Sequence[Solution]) -> None:
         """Set the fitted attributes; those with an entry per problem are single for a single problem."""
         weights, coef = posed.weights(solutions), posed.coefficients(solutions)
-        intercept = np.array([solution.intercept for solution in solutions])
+        each = coef.shape[0] // len(solutions)  # decision values of a problem
+        intercept = np.repeat([solution.intercept for solution in solutions], each)
         xp, vectors, rows = namespace(coef), support(coef), posed.targets.rows
-        self._predictor = posed.assembly.predictor(posed.targets, weights, coef, intercept)
+        self._predictor = posed.assembly.predictor(posed.targets, np.repeat(weights, each, axis=0), coef, intercept)
         self._certificates = [solution.certificate for solution in solutions]
         self._n_samples = rows.shape[0]
         self.support_ = xp.take(rows, vectors)
@@ -273,13 +287,13 @@ class MKLEstimator(BaseEstimator):
         weights = np.atleast_2d(self.weights_)
         sentences = [self.status_] if isinstance(self.status_, str) else list(dict.fromkeys(self.status_))
         return report.summary(
-            title=f"{type(self).__name__}, penalty {self.penalty}, C={self.C:g}",
+            title=f"{type(self).__name__}, {self._manner}, C={self.C:g}",
             names=self.kernel_names_,
             weights=weights,
             gap=self.dual_gap_,
             tol=self.tol,
             n_samples=self._n_samples,
-            n_support=self.support_.shape[0],
+            n_support=self.support_.shape[0] if hasattr(self, "support_") else None,
             n_iter=int(np.sum(self.n_iter_)),
             seconds=self.fit_time_,
             solver=self.solver_,
@@ -287,7 +301,13 @@ class MKLEstimator(BaseEstimator):
             status=" ".join(sentences),
             problems=self.problem_names_,
             lost=self.approximation_error_,
+            stationarity=getattr(self, "stationarity_", None),
         )
+
+    @property
+    def _manner(self) -> str:
+        """How kernels are mixed, as a phrase."""
+        return f"penalty {self.penalty}"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -322,7 +342,7 @@ def _accept_sparse(kernels: Any) -> bool:
         return False
 
 
-def _check_columns(X: Any) -> None:
+def check_columns(X: Any) -> None:
     """Refuse columns of a DataFrame that are not numbers, by name."""
     if not hasattr(X, "iloc") or not hasattr(X, "columns"):
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from itertools import combinations
 from typing import Any
 
@@ -10,25 +11,45 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..arrays import Array, is_foreign, like, namespace, to_host
-from ..assemble import check_together, paired, read_labels, read_targets, read_weight, split_tasks
-from ..losses import Logistic
+from ..arrays import Array, is_foreign, kind_of, like, namespace, to_host
+from ..assemble import (
+    Targets,
+    check_number,
+    check_together,
+    paired,
+    read_labels,
+    read_targets,
+    read_weight,
+    split_tasks,
+)
+from ..grams import RandomFeatures
+from ..losses import CrammerSinger, Hinge, Logistic, Loss
 from ..losses.margin import log_sigmoid, sigmoid
-from .base import MKLEstimator, Posed
+from ..penalties import MixingPenalty
+from ..solvers import Mirror, learns_bias
+from .base import MKLEstimator, Posed, check_columns
+from .calibrate import as_columns, calibrated
+from .stream import STATUS, Stream, class_factors
 
 
 def _gives_odds(clf: MKLClassifier) -> bool:
-    """Whether decision values are log odds; if not, say what is."""
+    """Whether there are probabilities; if not, say how to get them."""
     if isinstance(clf.loss, Logistic) or clf.loss == "logistic":
         if clf.multiclass == "ovo":
             raise AttributeError("predict_proba needs multiclass='ovr': votes of one against one have no odds.")
         return True
-    raise AttributeError(
-        f"predict_proba needs loss='logistic', not {clf.loss!r}: use that, or wrap the classifier in "
-        "sklearn.calibration.CalibratedClassifierCV."
-    )
+    if clf.probability:
+        return True
+    raise AttributeError(f"predict_proba needs loss='logistic' or probability=True, not {clf.loss!r} alone.")
+
+
+def _streams(clf: MKLClassifier) -> bool:
+    """Whether samples can be learned from as they pass by; if not, say what is needed."""
+    if (clf.solver == "mirror" or isinstance(clf.solver, Mirror)) and clf.approximation is not None:
+        return True
+    raise AttributeError("partial_fit needs solver='mirror' and an approximation, such as kw.recipe('ufo-mkl').")
 
 
 class MKLClassifier(ClassifierMixin, MKLEstimator):
@@ -43,13 +64,15 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         The bank: kernels, names of kernels, functions of two sets of samples, or a list of those. "auto" is
         seven Gaussian widths around the scale of the data, linear and two polynomials. "precomputed" takes X
         as a stack of shape (n, n, m), samples first, and of shape (n_new, n, m) when predicting.
-    penalty : str or MixingPenalty, default="l1"
+    penalty : str, MixingPenalty or Weighting, default="l1"
         How kernels are mixed: "l1" keeps few, "lp" (p=2) uses all, "elasticnet", "moreau-yosida", "uniform"
         is their plain average. "spectral" learns products of two kernels: its kernel is the square of a weighted
-        sum. Instances from `kernelweave.penalties` carry parameters, as ``Lp(1.5)``.
+        sum. Instances from `kernelweave.penalties` carry parameters, as ``Lp(1.5)``. In its place, weights can be
+        learned before the machine: "alignment", "centred-alignment", "easymkl", or an instance from
+        `kernelweave.weightings`.
     loss : str or Loss, default="hinge"
-        What an error costs: "hinge", "squared_hinge", "squared" (least squares on labels -1 and +1) or, with an
-        approximation, "logistic", which gives probabilities.
+        What an error costs: "hinge", "squared_hinge", "squared" (least squares on labels -1 and +1) or "logistic",
+        which gives probabilities.
     C : float, default=1.0
         Cost of an error.
     solver : str or Solver, default="auto"
@@ -68,9 +91,16 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         Relative duality gap to reach.
     max_iter : int, default=100000
         Most steps of the solver.
-    multiclass : {"ovr", "ovo"}, default="ovr"
-        How more than two classes become binary problems: one against the rest, or one against one. Each
-        problem has its own kernel weights.
+    multiclass : {"ovr", "ovo", "joint"}, default="ovr"
+        How more than two classes are told apart: by binary problems, one against the rest or one against one, each
+        with its own kernel weights; or by one problem of all classes, the joint margin of Crammer and Singer, with
+        one set of weights (loss="hinge" only).
+    fit_intercept : "auto" or bool, default="auto"
+        Whether a binary problem has a constant of its own. "auto": yes, unless the solver learns none; the joint margin
+        has none (add ``kernels.Constant()`` to the bank if one is wanted).
+    probability : bool, default=False
+        Whether to calibrate probabilities on decision values from five-fold cross-validation, which takes five more
+        fits; loss="logistic" has probabilities of its own.
     class_weight : dict or "balanced", optional
         Factor of C for each class.
     psd : {"check", "clip", "trust"}, default="check"
@@ -104,11 +134,12 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         Share of each kernel's trace on the training samples that the approximation lost; for random features,
         which lose no trace, the relative error of the kernel in the Frobenius norm. None without approximation.
     dual_coef_ : array of shape (n_support,) or (n_problems, n_support)
-        Signed coefficients of the support vectors; of the library and on the device of X.
+        Signed coefficients of the support vectors, for a joint margin a row for each class; of the library and on the
+        device of X.
     support_ : array of shape (n_support,)
         Positions of the support vectors among the rows given to fit; where `dual_coef_` is.
     intercept_ : ndarray of shape (n_problems,)
-        Constant of the decision function.
+        Constant of the decision function; for a joint margin zero for each class.
     classes_ : ndarray of shape (n_classes,)
         The labels.
     problem_names_ : list of str
@@ -160,6 +191,8 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         tol: float = 1e-3,
         max_iter: int = 100_000,
         multiclass: str = "ovr",
+        fit_intercept: Any = "auto",
+        probability: bool = False,
         class_weight: Any = None,
         psd: str = "check",
         memory: Any = "auto",
@@ -177,6 +210,8 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         self.tol = tol
         self.max_iter = max_iter
         self.multiclass = multiclass
+        self.fit_intercept = fit_intercept
+        self.probability = probability
         self.class_weight = class_weight
         self.psd = psd
         self.memory = memory
@@ -207,11 +242,124 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         posed = self._pose(X, y, sample_weight)
         solutions = self._solve_all(posed)
         self._warn_if_loose(solutions)
+        self._stream: Stream | None = None
+        self._calibrated: Any = None
+        if self.probability and not isinstance(posed.loss, Logistic):
+            self._calibrated = calibrated(self, X, y, sample_weight)
         self.classes_ = posed.targets.classes
         self._pairwise_votes = posed.tasks[0].rows is not None
         self._keep(posed, solutions)
         self.fit_time_ = time.perf_counter() - begun
         return self
+
+    @available_if(_streams)
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, total: float | None = None
+    ) -> MKLClassifier:
+        """Learn from the next chunk of a stream, in one pass; for ``solver="mirror"`` with an approximation.
+
+        The features are laid down by the first chunk: its landmarks, and the size of its kernels. It should hold as many
+        rows as the rank asked for, or the features be random. No sample is kept, so there is no certificate.
+
+        Parameters
+        ----------
+        X : array, DataFrame or sparse matrix of shape (n, d)
+            The chunk.
+        y : array of shape (n,)
+            Its labels.
+        classes : array of shape (n_classes,), optional
+            All labels of the stream; needed for the first chunk, unless that holds them all.
+        sample_weight : array of shape (n,), optional
+            Factor of C for each sample.
+        total : float, optional
+            Samples that the stream will hold, with which C means what it means in `fit`; chunks may then also pass
+            again. By default every sample counts as new, and the stream as ending here.
+
+        Returns
+        -------
+        MKLClassifier
+            Itself.
+
+        Examples
+        --------
+        >>> import kernelweave as kw
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> clf = kw.recipe("ufo-mkl", approximation=kw.Nystroem(rank=15), C=10)
+        >>> for start in range(10):
+        ...     clf = clf.partial_fit(X[start::10], y[start::10], classes=[0, 1, 2], total=150)
+        >>> clf.score(X, y) > 0.9
+        True
+        """
+        begun = time.perf_counter()
+        stream, first = getattr(self, "_stream", None), False
+        if stream is None:
+            stream, first = self._begin_stream(X, y, classes), True
+        X, codes, cost = self._read_chunk(X, y, sample_weight, stream, classes)
+        if total is not None:
+            check_number("total", total)
+        stream.take(X, codes, cost, total)
+        self._keep_stream(stream, (0.0 if first else self.fit_time_) + time.perf_counter() - begun)
+        return self
+
+    def _begin_stream(self, X: Any, y: Any, classes: Any) -> Stream:
+        """Read the parameters and lay down the features by the first chunk."""
+        options, loss, penalty = self._check_parameters()
+        solver = self.solver if isinstance(self.solver, Mirror) else Mirror()
+        known = np.unique(np.asarray(y if classes is None else classes))
+        if known.size < 2:
+            raise ValueError(
+                "classes must name two labels or more: give all labels of the stream with the first chunk."
+            )
+        loss, bias = self._question(loss, known.size)
+        if bias or self.multiclass == "ovo":
+            raise ValueError("partial_fit learns no intercept, and not one class against one: use the defaults.")
+        if loss.compiled() is None or not isinstance(penalty, MixingPenalty) or not penalty.smooth:
+            raise ValueError("partial_fit takes losses of this library and smooth penalties, such as penalties.Mixed.")
+        frame = X
+        X, y = self._read(X, y)
+        if is_foreign(X):
+            raise TypeError(f"X is a {kind_of(X)}, and partial_fit runs on NumPy: convert X yourself.")
+        every, n = np.ones(X.shape[0]), X.shape[0]
+        targets = Targets(known, np.zeros(n, dtype=int), every, np.arange(n), every, n)
+        _warn_if_few(n, options.approximation)
+        assembly: Any = self._assemble(X, frame, options, targets, whole=True)
+        return Stream.begin(assembly, known, loss, assembly.cut(penalty), solver)
+
+    def _read_chunk(
+        self, X: Any, y: Any, sample_weight: Any, stream: Stream, classes: Any
+    ) -> tuple[Any, np.ndarray, np.ndarray]:
+        """Return samples, the positions of their labels among the classes, and their costs."""
+        check_columns(X)
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=stream.assembly.like.dtype, reset=False)
+        if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), stream.classes):
+            raise ValueError(
+                "classes differ from those of the first chunk: a stream has all its labels from the start."
+            )
+        unknown = np.setdiff1d(y, stream.classes)
+        if unknown.size:
+            raise ValueError(f"y holds {unknown[0]!r}, which was not among the classes: name all with the first chunk.")
+        codes = np.searchsorted(stream.classes, y)
+        weight = read_weight(sample_weight, codes)
+        keep = weight > 0
+        cost = float(self.C) * weight * class_factors(self.class_weight, stream.classes)[codes]
+        return X[keep], codes[keep], cost[keep]
+
+    def _keep_stream(self, stream: Stream, seconds: float) -> None:
+        """Set the fitted attributes of a model that keeps no samples."""
+        for name in ("support_", "dual_coef_", "objective_", "history_"):
+            self.__dict__.pop(name, None)  # of an earlier fit
+        weights, self._predictor = stream.read()
+        self._stream, self._pairwise_votes, self._certificates = stream, False, []
+        self._n_samples = stream.done
+        self.classes_, self.weights_ = stream.classes, weights if len(weights) > 1 else weights[0]
+        labels = [str(label) for label in stream.classes.tolist()]
+        self.problem_names_ = labels if len(weights) > 1 else [" / ".join(labels)]
+        self.kernel_names_, self.kernel_scales_ = stream.assembly.names, stream.assembly.scales
+        self.approximation_error_, self.storage_ = stream.assembly.lost, "not stored, a stream"
+        self.intercept_ = np.zeros(self._predictor.intercept.shape)
+        self.solver_, self.status_, self.dual_gap_, self.n_iter_ = "mirror", STATUS, float("nan"), stream.done
+        self.fit_time_ = seconds
 
     def _pose(self, X: Any, y: Any, sample_weight: Any = None) -> Posed:
         """Read everything that fit is given and compute the kernels."""
@@ -221,8 +369,27 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         check_together("sample_weight", sample_weight, X)
         targets = read_targets(y, sample_weight, self.class_weight, beside=X if is_foreign(X) else None)
         tasks = split_tasks(targets, self.multiclass)
+        loss, bias = self._question(loss, targets.classes.size)
         assembly = paired(self._assemble(X, frame, options, targets), penalty)
-        return Posed(assembly, targets, tasks, loss, assembly.cut(penalty))
+        kept = assembly.cut(penalty) if isinstance(penalty, MixingPenalty) else penalty
+        return Posed(assembly, targets, tasks, loss, kept, bias, options.psd)
+
+    def _question(self, loss: Loss, n_classes: int) -> tuple[Loss, bool]:
+        """Return the loss of each question, and whether it has a constant of its own."""
+        joint = n_classes > 2 and self.multiclass == "joint"
+        if isinstance(loss, CrammerSinger) and not joint:
+            if n_classes > 2:
+                raise ValueError("loss='crammer_singer' takes all classes at once: use multiclass='joint'.")
+            loss = Hinge()
+        if self.fit_intercept not in (True, False, "auto"):
+            raise ValueError(f"fit_intercept must be 'auto', True or False, got {self.fit_intercept!r}.")
+        if not joint:
+            return loss, learns_bias(self.solver) if self.fit_intercept == "auto" else bool(self.fit_intercept)
+        if not isinstance(loss, (Hinge, CrammerSinger)):
+            raise ValueError(f"multiclass='joint' is for loss='hinge', not {self.loss!r}: use multiclass='ovr'.")
+        if self.fit_intercept is True:
+            raise ValueError("fit_intercept=True is not for multiclass='joint': use 'auto', and a constant kernel.")
+        return CrammerSinger(), False
 
     def decision_function(self, X: Any) -> Array:
         """Return how clearly each sample belongs to each class.
@@ -265,7 +432,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
 
     @available_if(_gives_odds)
     def predict_proba(self, X: Any) -> Array:
-        """Return the probability of each class, for ``loss="logistic"``.
+        """Return the probability of each class, for ``loss="logistic"`` or ``probability=True``.
 
         With more than two classes, each against the rest, the probabilities of a sample are scaled to sum to one.
 
@@ -280,6 +447,8 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
             In the order of ``classes_``. A tensor if X is one.
         """
         odds = self.decision_function(X)
+        if getattr(self, "_calibrated", None) is not None:
+            return self._calibrated.predict_proba(as_columns(odds))
         xp = namespace(odds)
         if odds.ndim == 1:
             return xp.stack([sigmoid(-odds), sigmoid(odds)], axis=1)
@@ -313,6 +482,18 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         weight = read_weight(sample_weight, predicted)
         xp = namespace(hits)
         return float(xp.sum(xp.where(hits, weight, 0.0 * weight)) / xp.sum(weight))
+
+
+def _warn_if_few(n: int, approximation: Any) -> None:
+    """Say that a first chunk is too small to lay down as many features as were asked for."""
+    rank = getattr(approximation, "rank", None)
+    if rank is not None and n < rank and not isinstance(approximation, RandomFeatures):
+        warnings.warn(
+            f"The first chunk has {n} rows, fewer than rank={rank}, and lays down the features: begin with a larger "
+            "one, or use RandomFeatures.",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def _votes(

@@ -37,6 +37,7 @@ class Approximation(BaseEstimator, ABC):
         dtype: str | None = None,
         memory: float | None = None,
         progress: bool = False,
+        whole: bool = False,
     ) -> Factors:
         """Compute features of the samples.
 
@@ -59,13 +60,15 @@ class Approximation(BaseEstimator, ABC):
             Bytes that the features may take.
         progress : bool, default=False
             Whether to show a bar.
+        whole : bool, default=False
+            Whether to keep directions that these samples do not show, for others to come.
 
         Returns
         -------
         Factors
-            Within each kernel the features are orthogonal and ordered by size.
+            Within each kernel the features are orthogonal and ordered by size, unless they are kept whole.
         """
-        job = Job(list(kernels), X, share, normalize, dtype or dtype_name(X), memory, progress)
+        job = Job(list(kernels), X, share, normalize, dtype or dtype_name(X), memory, progress, whole)
         rng = check_random_state(random_state)
         with np.errstate(over="ignore", invalid="ignore"):  # told by the kernel's name
             sources, mixes = self._plan(job, rng)

@@ -36,22 +36,27 @@ class GramStack(ABC):
     @abstractmethod
     def quad(
         self,
-        beta: np.ndarray,  # (n,)
+        beta: np.ndarray,  # (n,) or (n, c)
     ) -> np.ndarray:  # (m,)
-        """Return the energies ``q_k = beta' K_k beta``."""
+        """Return the energies ``q_k = beta' K_k beta``, summed over the columns of ``beta``."""
 
     @abstractmethod
     def matvec(
         self,
-        beta: np.ndarray,  # (n,)
+        beta: np.ndarray,  # (n,) or (n, c)
         weights: np.ndarray,  # (m,)
-    ) -> np.ndarray:  # (n,)
+    ) -> np.ndarray:  # (n,) or (n, c)
         """Return ``f = sum_k w_k K_k beta``."""
 
     def products(
         self,
-        beta: np.ndarray,  # (n,)
-    ) -> np.ndarray:  # (n, m)
+        beta: np.ndarray,  # (n,) or (n, c)
+    ) -> np.ndarray:  # (n, m) or (c, n, m)
         """Return ``K_k beta`` for every kernel, for representations that can ``spread``."""
-        support = np.flatnonzero(beta)
+        support = support_of(beta)
         return self.spread(beta[support], support)
+
+
+def support_of(beta: np.ndarray) -> np.ndarray:
+    """Return the samples whose dual, or row of duals, is not zero."""
+    return np.flatnonzero(beta if beta.ndim == 1 else beta.any(axis=1))

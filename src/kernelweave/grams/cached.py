@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrays import readable
 from ..kernels import Against, Kernel, evaluate
-from .base import GramStack
+from .base import GramStack, support_of
 from .factors import refuse_infinite
 
 PIECE = 2**21  # entries of one kernel computed at a time: enough rows for a matrix product to pay
@@ -92,33 +92,33 @@ class CachedGram(GramStack):
         return f"columns on demand, {self.dtype.name}, at most {readable(kept)} of {readable(whole)} kept"
 
     def quad(self, beta: np.ndarray) -> np.ndarray:
-        support = np.flatnonzero(beta)
+        support = support_of(beta)
         q = np.zeros(self.shape[1])
         for first in range(0, support.size, SQUARE):
             block = support[first : first + SQUARE]
             rows = support[: first + block.size]
-            seen = np.where(rows < block[0], 2.0, 1.0) * beta[rows]  # blocks beside the diagonal stand for two
+            seen = (np.where(rows < block[0], 2.0, 1.0) * beta[rows].T).T  # blocks beside the diagonal stand for two
             for piece, k, matrix in self._pieces(Against(self.kernels, self.X[block]), rows):
-                q[k] += seen[piece] @ _dot(matrix, beta[block])
+                q[k] += np.sum(seen[piece] * _dot(matrix, beta[block]))
         return q * self.scale
 
     def matvec(self, beta: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        f, scaled, support = np.zeros(self.shape[0]), weights * self.scale, np.flatnonzero(beta)
+        f, scaled, support = np.zeros(beta.shape), weights * self.scale, support_of(beta)
         for piece, k, matrix in self._pieces(self._against, support, np.flatnonzero(scaled)):
             f += scaled[k] * _dot(matrix.T, beta[support[piece]])
         return f
 
     def products(self, beta: np.ndarray) -> np.ndarray:
-        support = np.flatnonzero(beta)
+        support = support_of(beta)
         return self._spread_part(beta[support], support, None, np.arange(self.shape[1]))
 
     def spread(
         self,
-        delta: np.ndarray,  # (b,)
+        delta: np.ndarray,  # (b,) or (b, c)
         index: np.ndarray,  # (b,)
         rows: np.ndarray | None = None,  # (r,)
         kernels: np.ndarray | None = None,  # (a,)
-    ) -> np.ndarray:  # (r, a)
+    ) -> np.ndarray:  # (r, a) or (c, r, a)
         """Return ``sum_i delta_i K_k[rows, i]``, reading only the columns ``index``; by default everywhere.
 
         The columns are kept, unless only some rows or kernels of them are asked for.
@@ -126,7 +126,7 @@ class CachedGram(GramStack):
         from ..compiled import stacks
 
         n, m = self.shape
-        if rows is not None or kernels is not None:
+        if rows is not None or kernels is not None or delta.ndim == 2:
             return self._spread_part(delta, index, rows, np.arange(m) if kernels is None else kernels)
         out = np.zeros(m * n)
         index, places = np.unique(index, return_inverse=True)
@@ -141,10 +141,10 @@ class CachedGram(GramStack):
         self, delta: np.ndarray, index: np.ndarray, rows: np.ndarray | None, kernels: np.ndarray
     ) -> np.ndarray:
         against = self._against if rows is None else Against(self.kernels, self.X[rows])
-        out = np.zeros((len(self.kernels), against.Z.shape[0]))
+        out = np.zeros((len(self.kernels), against.Z.shape[0], *delta.shape[1:]))
         for piece, k, matrix in self._pieces(against, index, kernels):
             out[k] += _dot(matrix.T, delta[piece])
-        return out[kernels].T * self.scale[kernels]
+        return np.ascontiguousarray(out[kernels].T) * self.scale[kernels]
 
     def combine(
         self,
@@ -185,6 +185,13 @@ class CachedGram(GramStack):
         column = index.size * m * self.dtype.itemsize
         memory = max(self.memory * (index.size / n) ** 2, column)
         return CachedGram(self.kernels, self.X[index], self.scale, memory=memory, dtype=self.dtype)
+
+    def only(self, kernels: np.ndarray) -> CachedGram:
+        """Return the stack of some kernels only, with columns of its own: as many as are kept of all."""
+        n, m = self.shape
+        memory = max(self.memory * kernels.size / m, n * kernels.size * self.dtype.itemsize)
+        bank = [self.kernels[k] for k in kernels]
+        return CachedGram(bank, self.X, self.scale[kernels], memory=memory, dtype=self.dtype)
 
     def __reduce__(self) -> Any:
         return _made, (self.kernels, self.X, self.scale, self.memory, self.dtype)  # columns are computed again

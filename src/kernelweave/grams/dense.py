@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import readable
-from .base import GramStack
+from .base import GramStack, support_of
 
 
 class DenseGram(GramStack):
@@ -47,25 +47,33 @@ class DenseGram(GramStack):
     def quad(self, beta: np.ndarray) -> np.ndarray:
         from ..compiled import stacks
 
+        if beta.ndim == 2:
+            return stacks.quad_joint(self.stack, np.ascontiguousarray(beta), support_of(beta)) * self.scale
         return stacks.quad(self.stack, beta, np.flatnonzero(beta)) * self.scale
 
     def matvec(self, beta: np.ndarray, weights: np.ndarray) -> np.ndarray:
         from ..compiled import stacks
 
         scaled = weights * self.scale
-        return stacks.matvec(self.stack, beta, np.flatnonzero(beta), scaled, np.flatnonzero(scaled))
+        product = stacks.matvec if beta.ndim == 1 else stacks.matvec_joint
+        return product(self.stack, np.ascontiguousarray(beta), support_of(beta), scaled, np.flatnonzero(scaled))
 
     def spread(
         self,
-        delta: np.ndarray,  # (b,)
+        delta: np.ndarray,  # (b,) or (b, c)
         index: np.ndarray,  # (b,)
         rows: np.ndarray | None = None,  # (r,)
         kernels: np.ndarray | None = None,  # (a,)
-    ) -> np.ndarray:  # (r, a)
+    ) -> np.ndarray:  # (r, a) or (c, r, a)
         """Return ``sum_i delta_i K_k[rows, i]``, reading only the columns ``index``; by default everywhere."""
         from ..compiled import stacks
 
         n, m = self.shape
+        if delta.ndim == 2:
+            rows = np.arange(n) if rows is None else rows
+            kernels = np.arange(m) if kernels is None else kernels
+            spread = stacks.spread_joint(self.stack, np.ascontiguousarray(delta), index, rows, kernels)
+            return spread * self.scale[kernels]
         if rows is None and kernels is None:
             flat = self.stack.reshape(n, n * m)
             return stacks.spread(flat, delta, index).reshape(n, m) * self.scale
@@ -102,3 +110,7 @@ class DenseGram(GramStack):
     def take(self, index: np.ndarray) -> DenseGram:
         """Return the stack of the samples ``index`` only (a copy)."""
         return DenseGram(self.stack[np.ix_(index, index)], self.scale)
+
+    def only(self, kernels: np.ndarray) -> DenseGram:
+        """Return the stack of some kernels only (a copy)."""
+        return DenseGram(self.stack[:, :, kernels], self.scale[kernels])

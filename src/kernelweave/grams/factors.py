@@ -39,6 +39,7 @@ class Job:
     dtype: str
     memory: float | None
     progress: bool
+    whole: bool = False
 
     def chunks(self, width: int, what: str) -> Any:
         """Pieces of the samples, with a bar if one was asked for."""
@@ -165,7 +166,7 @@ def build(job: Job, sources: Sequence[Source], plan: Sequence[np.ndarray | None]
     job.check_columns(sum(ranks))
     flat = xp.empty((n * sum(ranks),), dtype=getattr(xp, job.dtype), device=device_of(base))
     survey = _survey(job, sources, [None if mix is None else beside(job.X, mix) for mix in plan], flat)
-    values, turns = zip(*(_axes(product) for product in survey.products), strict=True)
+    values, turns = zip(*(_axes(product, job.whole) for product in survey.products), strict=True)
     survey = _clipped(survey, values, job)
     scales = _scales(survey, ranks, job)
     scales = np.where([turn.shape[1] > 0 for turn in turns], scales, 0.0)
@@ -179,10 +180,12 @@ def build(job: Job, sources: Sequence[Source], plan: Sequence[np.ndarray | None]
     return Factors(gram, kept, scales, _missing(survey, values) if lost is None else lost, Maps(parts, mixes))
 
 
-def _axes(product: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the principal axes of features that are not zero, and their squared lengths."""
+def _axes(product: np.ndarray, whole: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return the principal axes of features that are not zero, or the axes they have, and their squared lengths."""
     if product.shape[0] == 0:
         return np.empty(0), product
+    if whole:
+        return np.diag(product), np.eye(product.shape[0])
     values, vectors = _eigh(product)
     count = int(np.sum(values > max(TINY * values[0], 0.0)))
     return values[:count], vectors[:, :count]

@@ -64,7 +64,7 @@ class LowRankGram(GramStack):
         return self.energies(self.fold(beta))
 
     def matvec(self, beta: Array, weights: np.ndarray) -> Array:
-        return self.lift(self.per_column(weights) * self.fold(beta))
+        return self.lift(self.weigh(weights, self.fold(beta)))
 
     # -- what solvers on factors ask for ------------------------------------------------------------------
 
@@ -126,18 +126,28 @@ class LowRankGram(GramStack):
 
     def energies(
         self,
-        u: Array,  # (D,)
+        u: Array,  # (D,) or (D, c)
     ) -> np.ndarray:  # (m,)
         """Return ``||u_k||^2`` of each kernel's part of ``u``, on the host."""
         return self.inner(u, u)
 
     def inner(
         self,
-        u: Array,  # (D,)
-        v: Array,  # (D,)
+        u: Array,  # (D,) or (D, c)
+        v: Array,  # the same
     ) -> np.ndarray:  # (m,)
         """Return ``u_k'v_k`` of each kernel's parts, on the host."""
-        return np.add.reduceat(to_host(u * v), self.starts)
+        products = u * v if u.ndim == 1 else namespace(u).sum(u * v, axis=1)
+        return np.add.reduceat(to_host(products), self.starts)
+
+    def weigh(
+        self,
+        weights: np.ndarray,  # (m,)
+        u: Array,  # (D,) or (D, c)
+    ) -> Array:
+        """Return ``u`` with each kernel's part times its weight."""
+        columns = self.per_column(weights)
+        return columns * u if u.ndim == 1 else columns[:, None] * u
 
     def per_column(
         self,
@@ -156,6 +166,12 @@ class LowRankGram(GramStack):
         """Return the stack of the samples ``index`` only (a copy)."""
         xp = namespace(self.features)
         return LowRankGram(xp.take(self.features, self.positions(index), axis=0), self.ranks)
+
+    def only(self, kernels: np.ndarray) -> LowRankGram:
+        """Return the stack of some kernels only (a copy)."""
+        starts, ranks = self.starts[kernels], self.ranks[kernels]
+        columns = np.concatenate([np.arange(s, s + r) for s, r in zip(starts, ranks, strict=True)])
+        return LowRankGram(namespace(self.features).take(self.features, self.positions(columns), axis=1), ranks)
 
     def positions(self, index: Any) -> Array:
         """Return positions of samples as an array beside the features."""

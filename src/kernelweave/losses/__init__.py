@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from .base import Loss
 from .margin import Hinge, Logistic, Squared, SquaredHinge
+from .multiclass import CrammerSinger
 
-__all__ = ["Hinge", "Logistic", "Loss", "Squared", "SquaredHinge", "make_loss"]
+__all__ = ["CrammerSinger", "Hinge", "Logistic", "Loss", "Squared", "SquaredHinge", "make_loss"]
 
 _NAMES: dict[str, type[Loss]] = {
+    "crammer_singer": CrammerSinger,
     "hinge": Hinge,
     "logistic": Logistic,
     "squared": Squared,

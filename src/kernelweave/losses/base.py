@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..arrays import namespace
+from ..arrays import namespace, positive
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,9 @@ class Loss(BaseEstimator):
 
     ``value`` is L, ``dual`` is ``D(beta) = min_f L(f) + beta f``, so that ``L(f) - D(beta) + beta f >= 0`` always.
     All take targets ``y`` and costs ``C`` of shape (n,), as arrays of NumPy or of any library with the array API.
-    Two more faces are asked for by name: ``quadratic(y, C)``, the dual as a box-constrained quadratic, and
-    ``bend(f, y, C)``, the second derivative of a loss whose slope is continuous.
+    With these four faces, `value`, `slope`, `dual` and, where not all duals are feasible, `project`, a loss of your
+    own is learned by the solver `mirror`. Two more are asked for by name: ``quadratic(y, C)``, the dual as a
+    box-constrained quadratic, and ``bend(f, y, C)``, the second derivative of a loss whose slope is continuous.
     """
 
     def value(self, f: np.ndarray, y: np.ndarray, C: np.ndarray) -> np.ndarray:
@@ -46,8 +48,32 @@ class Loss(BaseEstimator):
         raise NotImplementedError
 
     def project(self, beta: np.ndarray, y: np.ndarray, C: np.ndarray) -> np.ndarray:
-        """Return a feasible point near ``beta``: inside the box, summing to zero."""
-        raise NotImplementedError
+        """Return a point near ``beta`` at which the dual is finite."""
+        return beta
+
+    def balance(self, beta: np.ndarray) -> np.ndarray:
+        """Return a point near the feasible ``beta`` that sums to zero, as it must with a bias.
+
+        The heavier sign is scaled down, which stays inside any convex domain that holds zero.
+        """
+        xp = namespace(beta)
+        plus, minus = float(xp.sum(positive(beta))), float(xp.sum(positive(-beta)))
+        if plus == minus:
+            return beta
+        keep = min(plus, minus)
+        up, down = keep / plus if plus else 0.0, keep / minus if minus else 0.0
+        return up * positive(beta) - down * positive(-beta)
+
+    def compiled(self) -> Any:
+        """Return the compiled rule of one sample's slope, or None; `mirror` then asks `slope`, which takes longer."""
+        return None
+
+    def shape(self, y: np.ndarray) -> tuple[int, ...]:
+        """Shape of the duals and of the decision values."""
+        return tuple(y.shape)
+
+    def check(self, y: np.ndarray) -> None:
+        """Refuse targets that the loss cannot read."""
 
     def stretch(self, beta: np.ndarray, y: np.ndarray, C: np.ndarray, h: float) -> float:
         """Return the scale ``s`` of ``beta`` with the best dual value when ``h(s^2 q) = s^2 h(q)``."""

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..arrays import is_numpy, namespace, positive
 from .base import BoxQuadratic, Loss
 
 SEARCH = 60  # halvings of an interval in which a number is searched for
-
-
-def balance(beta: np.ndarray) -> np.ndarray:
-    """Scale the heavier sign down so that ``beta`` sums to zero; stays inside any box that holds zero."""
-    xp = namespace(beta)
-    plus, minus = float(xp.sum(positive(beta))), float(xp.sum(positive(-beta)))
-    if plus == minus:
-        return beta
-    keep = min(plus, minus)
-    up, down = keep / plus if plus else 0.0, keep / minus if minus else 0.0
-    return up * positive(beta) - down * positive(-beta)
 
 
 class _Margin(Loss):
@@ -34,7 +25,7 @@ class _Margin(Loss):
 
     def project(self, beta: np.ndarray, y: np.ndarray, C: np.ndarray) -> np.ndarray:
         box, xp = self.quadratic(y, C), namespace(beta)
-        return balance(xp.minimum(xp.maximum(beta, box.lower), box.upper))
+        return xp.minimum(xp.maximum(beta, box.lower), box.upper)
 
     def stretch(self, beta: np.ndarray, y: np.ndarray, C: np.ndarray, h: float) -> float:
         box, xp = self.quadratic(y, C), namespace(beta)
@@ -56,6 +47,11 @@ class Hinge(_Margin):
     >>> Hinge().value(np.array([0.5, 2.0]), np.ones(2), np.ones(2)).tolist()
     [0.5, 0.0]
     """
+
+    def compiled(self) -> Any:
+        from ..compiled import slopes
+
+        return slopes.hinge
 
     def value(self, f: np.ndarray, y: np.ndarray, C: np.ndarray) -> np.ndarray:
         return C * positive(1.0 - y * f)
@@ -93,6 +89,11 @@ class SquaredHinge(_Margin):
     [0.5, 0.0]
     """
 
+    def compiled(self) -> Any:
+        from ..compiled import slopes
+
+        return slopes.squared_hinge
+
     def value(self, f: np.ndarray, y: np.ndarray, C: np.ndarray) -> np.ndarray:
         return 0.5 * C * positive(1.0 - y * f) ** 2
 
@@ -119,6 +120,11 @@ class Squared(_Margin):
     [0.5, 0.5]
     """
 
+    def compiled(self) -> Any:
+        from ..compiled import slopes
+
+        return slopes.squared
+
     def value(self, f: np.ndarray, y: np.ndarray, C: np.ndarray) -> np.ndarray:
         return 0.5 * C * (y - f) ** 2
 
@@ -132,7 +138,7 @@ class Squared(_Margin):
         far = 0.0 * y + np.inf
         return BoxQuadratic(y, 1.0 / C, -far, far)
 
-    def project(self, beta: np.ndarray, y: np.ndarray, C: np.ndarray) -> np.ndarray:
+    def balance(self, beta: np.ndarray) -> np.ndarray:
         return beta - namespace(beta).mean(beta)
 
     def best_bias(self, f: np.ndarray, y: np.ndarray, C: np.ndarray) -> float:
@@ -150,6 +156,11 @@ class Logistic(Loss):
     [1.3863]
     """
 
+    def compiled(self) -> Any:
+        from ..compiled import slopes
+
+        return slopes.logistic
+
     def value(self, f: np.ndarray, y: np.ndarray, C: np.ndarray) -> np.ndarray:
         return -C * log_sigmoid(y * f)
 
@@ -165,7 +176,7 @@ class Logistic(Loss):
 
     def project(self, beta: np.ndarray, y: np.ndarray, C: np.ndarray) -> np.ndarray:
         xp = namespace(beta)
-        return balance(y * xp.minimum(positive(y * beta), C))
+        return y * xp.minimum(positive(y * beta), C)
 
     def stretch(self, beta: np.ndarray, y: np.ndarray, C: np.ndarray, h: float) -> float:
         xp, a = namespace(beta), y * beta

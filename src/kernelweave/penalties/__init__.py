@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .base import MixingPenalty
 from .mixed import Mixed
-from .norms import L1, ElasticNet, Fixed, Group, Lp, MoreauYosida
+from .norms import L1, ElasticNet, Fixed, Group, Lp, MoreauYosida, SquaredLp
 from .spectral import SpectralNorm
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "MixingPenalty",
     "MoreauYosida",
     "SpectralNorm",
+    "SquaredLp",
     "make_penalty",
 ]
 
@@ -28,6 +29,7 @@ _NAMES: dict[str, type[MixingPenalty]] = {
     "mixed": Mixed,
     "moreau-yosida": MoreauYosida,
     "spectral": SpectralNorm,
+    "squared-lp": SquaredLp,
     "uniform": Fixed,
 }
 

@@ -215,6 +215,69 @@ class Lp(MixingPenalty):
         return rules.lp, np.array([self.p], dtype=float)
 
 
+class SquaredLp(MixingPenalty):
+    """Dense mixing at a price instead of under a bound: ``strength / 2 ||w||_p^2`` is added to the objective.
+
+    The weights are those of :class:`Lp` times a size ``s``, which depends on C: what this penalty finds at C is what
+    `Lp` finds at ``s C``, decision values included.
+
+    Parameters
+    ----------
+    p : float, default=2.0
+        Greater than 1; near 1 few kernels dominate.
+    strength : float, default=1.0
+        Price of large weights, the lambda of Vishwanathan, Sun, Theera-Ampornpunt and Varma (2010).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave.penalties import SquaredLp
+    >>> SquaredLp(2, strength=0.5).weights(np.array([3.0, 4.0])).round(6).tolist()
+    [3.0, 4.0]
+    """
+
+    homogeneous = False
+
+    def __init__(self, p: float = 2.0, strength: float = 1.0):
+        self.p = p
+        self.strength = strength
+
+    def check(self, m: int) -> None:
+        _check_p(self.p, "p", "use penalty='l1' for sparse mixing; below 1 the problem is not convex.")
+        if np.ndim(self.strength):
+            raise ValueError("strength must be one positive number for all kernels.")
+        per_kernel(self.strength, m, "strength")
+
+    def _energy(self, q: np.ndarray) -> float:
+        return _lp_norm(np.maximum(q, 0.0), _conjugate(self.p))
+
+    def value(self, q: np.ndarray) -> float:
+        return self._energy(q) ** 2 / (8.0 * self.strength)
+
+    def weights(self, q: np.ndarray) -> np.ndarray:
+        return Lp(self.p).weights(q) * (self._energy(q) / (2.0 * self.strength))
+
+    def curvature(self, q: np.ndarray) -> np.ndarray:
+        shape = Lp(self.p).weights(q)
+        bend = self._energy(q) * Lp(self.p).curvature(q)
+        return (np.outer(shape, shape) + bend) / (2.0 * self.strength)
+
+    def _size(self, u: np.ndarray) -> float:
+        """Return the p-norm of the best weights for the block norms ``u``."""
+        return float(_lp_norm(u, _block_power(self.p)) ** 2 / (2.0 * self.strength)) ** (1.0 / 3.0)
+
+    def norm(self, u: np.ndarray) -> float:
+        return 1.5 * self.strength * self._size(u) ** 2
+
+    def weights_of_norms(self, u: np.ndarray) -> np.ndarray:
+        return self._size(u) * Lp(self.p).weights_of_norms(u)
+
+    def compiled(self, m: int) -> tuple[Any, np.ndarray]:
+        from ..compiled import rules
+
+        return rules.squared_lp, np.array([self.p, self.strength], dtype=float)
+
+
 class MoreauYosida(MixingPenalty):
     """The smoothed support kernel machine: ``sum_k d_k^2 w_k / (1 - a_k^2 w_k) <= 1``.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..arrays import is_numpy
@@ -9,15 +11,24 @@ from ..grams import CachedGram
 from ..penalties import L1, SpectralNorm
 from ..problem import Problem
 from .alternating import Alternating
+from .ascent import Ascent
 from .base import Solver, solve
 from .coordinate import Coordinate
 from .frank_wolfe import FrankWolfe
 from .interior import Interior, Mehrotra
+from .level import LevelMethod
+from .mirror import Mirror
 from .mwu import MWU
 from .newton import Newton
 from .proximal import Proximal
+from .qcqp import QCQP
+from .rows import Rows
+from .silp import SILP
+from .simplemkl import SimpleMKL
 from .skm import SKM
 from .smo import SMO
+from .smo_mkl import SMOMKL
+from .spg import SPG
 from .splitting import GFB, MergedGFB
 from .sqp import SQP
 from .ssnal import SsNAL
@@ -25,19 +36,29 @@ from .ssnal import SsNAL
 __all__ = [
     "GFB",
     "MWU",
+    "QCQP",
+    "SILP",
     "SKM",
     "SMO",
+    "SMOMKL",
+    "SPG",
     "SQP",
     "Alternating",
+    "Ascent",
     "Coordinate",
     "FrankWolfe",
     "Interior",
+    "LevelMethod",
     "Mehrotra",
     "MergedGFB",
+    "Mirror",
     "Newton",
     "Proximal",
+    "Rows",
+    "SimpleMKL",
     "Solver",
     "SsNAL",
+    "learns_bias",
     "make_solver",
     "solve",
 ]
@@ -50,8 +71,9 @@ LONG = 10**4  # and samples from which it is
 
 _NAMES: dict[str, type[Solver]] = {
     solver.name: solver
-    for solver in (SQP, SMO, Proximal, SKM, Alternating, MWU, FrankWolfe)
-    + (Interior, Coordinate, SsNAL, Newton, Mehrotra, GFB, MergedGFB)
+    for solver in (SQP, Ascent, SMO, Proximal, SKM, Alternating, MWU, Mirror, FrankWolfe)
+    + (SimpleMKL, SILP, LevelMethod, SMOMKL, SPG, QCQP)
+    + (Interior, Coordinate, Rows, SsNAL, Newton, Mehrotra, GFB, MergedGFB)
 }
 
 
@@ -66,9 +88,17 @@ def make_solver(spec: str | Solver, problem: Problem, tol: float = 1e-3) -> Solv
     return _NAMES[spec]()
 
 
+def learns_bias(spec: str | Solver) -> bool:
+    """Whether the solver that ``spec`` names takes problems with a bias."""
+    known: Any = _NAMES.get(spec, Solver) if isinstance(spec, str) else spec
+    return bool(known.biased)
+
+
 def _on_kernels(problem: Problem) -> Solver:
     if isinstance(problem.penalty, SpectralNorm):
         return FrankWolfe()
+    if not problem.bias or not hasattr(problem.loss, "quadratic"):
+        return Ascent()
     if isinstance(problem.gram, CachedGram):  # each column costs: the solvers that ask for the fewest
         return Proximal() if isinstance(problem.penalty, L1) else SMO()
     return SMO() if problem.penalty.kinked else SQP()
@@ -76,6 +106,8 @@ def _on_kernels(problem: Problem) -> Solver:
 
 def _on_factors(problem: Problem, tol: float) -> Solver:
     """Return what was fastest in ``benchmarks/lowrank.py`` and ``benchmarks/gpu.py`` on problems of this kind."""
+    if not problem.bias:
+        return Rows()
     if not hasattr(problem.loss, "quadratic"):
         return Newton()
     if Interior().refuse(problem):

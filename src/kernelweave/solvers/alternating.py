@@ -11,8 +11,7 @@ from ..losses import Hinge
 from ..losses.base import BoxQuadratic
 from ..problem import Certificate, Point, Problem, Status
 from .base import Solver
-
-LEAST_EPS = 1e-12  # violation below which a machine is not asked to go
+from .machines import LEAST_EPS, combined, smo
 
 Machine = Callable[[np.ndarray, np.ndarray, np.ndarray, float], np.ndarray]
 
@@ -32,6 +31,9 @@ class AlternatingState:
 
 class Alternating(Solver):
     """Solve a single-kernel machine, update the weights in closed form, repeat; works for every penalty here.
+
+    With `Lp` this is the analytic update of Kloft, Brefeld, Sonnenburg and Zien (JMLR 2011); with `L1`, and with `Lp`
+    alike, the group-lasso method of Xu, Jin, Yang, King and Lyu (ICML 2010).
 
     Parameters
     ----------
@@ -72,15 +74,14 @@ class Alternating(Solver):
         return state
 
     def step(self, problem: Problem, state: AlternatingState) -> bool:
-        kernel = problem.gram.combine(np.arange(problem.gram.shape[0]), state.weights)
-        beta = self._machine(problem, state, kernel)
-        state.beta = problem.loss.project(beta, problem.y, problem.C)
+        beta = self._machine(problem, state, combined(problem, state.weights))
+        state.beta = problem.feasible(beta)
         self.refresh(problem, state)
         return True
 
     def _machine(self, problem: Problem, state: AlternatingState, kernel: np.ndarray) -> np.ndarray:
         if self.machine == "smo":
-            return _smo(kernel, state)
+            return smo(kernel, state.box, state.beta, state.eps)[0]
         if self.machine == "libsvm":
             return _libsvm(kernel, problem.y, problem.C, state.eps)
         return np.asarray(self.machine(kernel, problem.y, problem.C, state.eps))  # type: ignore[operator]
@@ -100,17 +101,6 @@ class Alternating(Solver):
         support = np.flatnonzero(state.beta)
         state.g = problem.gram.spread(state.beta[support], support)
         state.q = np.maximum(state.beta @ state.g, 0.0)
-
-
-def _smo(kernel: np.ndarray, state: AlternatingState) -> np.ndarray:
-    """Run the library's SMO on one kernel, from the last duals."""
-    from ..compiled.quadratic import quadratic
-
-    box, beta = state.box, state.beta.copy()
-    gradient = kernel @ beta + box.ridge * beta - box.linear
-    kernel.flat[:: beta.size + 1] += box.ridge
-    quadratic(kernel, gradient, beta, box.lower, box.upper, state.eps, 1000 * beta.size)
-    return beta
 
 
 def _libsvm(kernel: np.ndarray, y: np.ndarray, C: np.ndarray, eps: float) -> np.ndarray:

@@ -32,6 +32,11 @@ class Solver(BaseEstimator):
     needs: tuple[str, ...] = ()
     #: whether it asks for a loss whose dual is a quadratic on a box
     needs_quadratic = True
+    #: whether it takes problems with a bias, and without
+    biased = True
+    biasless = False
+    #: whether it takes losses with several decision values for a sample
+    joint = False
 
     def refuse(self, problem: Problem) -> str | None:
         """Return why this solver cannot take ``problem``, as the end of a sentence, or None."""
@@ -73,8 +78,14 @@ def check_pair(problem: Problem, solver: Solver) -> None:
     if solver.needs_quadratic and not hasattr(problem.loss, "quadratic"):
         raise ValueError(
             f"solver {solver.name!r} needs a loss with a quadratic dual, not {problem.loss}: "
-            "use loss='hinge' or 'squared_hinge', or, for features (approximation=...), solver='newton'."
+            "use loss='hinge' or 'squared_hinge', or solver='auto'."
         )
+    if len(problem.shape) > 1 and not solver.joint:
+        raise ValueError(f"solver {solver.name!r} takes one decision value a sample, not {problem.loss}: use 'auto'.")
+    if problem.bias and not solver.biased:
+        raise ValueError(f"solver {solver.name!r} learns no bias: use fit_intercept=False, or solver='auto'.")
+    if not problem.bias and not solver.biasless:
+        raise ValueError(f"solver {solver.name!r} takes only problems with a bias: use solver='auto'.")
     why = solver.refuse(problem)
     if why:
         raise ValueError(f"solver {solver.name!r} {why}")
@@ -168,10 +179,9 @@ class _Run:
         assert bests.dual is not None and bests.primal is not None
         if bests.certificate.gap <= tol:
             status = Status.CONVERGED
-        loss, y, C = self.problem.loss, self.problem.y, self.problem.C
-        beta = bests.stretch * loss.project(bests.dual.beta, y, C)
         model = bests.model
-        coef = model.scale * loss.project(bests.primal.beta, y, C)
+        beta = bests.stretch * self.problem.feasible(bests.dual.beta)
+        coef = model.scale * self.problem.feasible(bests.primal.beta)
         weights = bests.primal.weights if bool(namespace(coef).any(coef != 0)) else np.zeros_like(bests.primal.weights)
         return Solution(
             beta, coef, weights, model.intercept, bests.certificate, status, self.history,
@@ -232,7 +242,7 @@ def solve(
     chosen = make_solver(solver, problem, tol)
     check_pair(problem, chosen)
     if start is not None:
-        start = problem.loss.project(problem.gram.asarray(start), problem.y, problem.C)
+        start = problem.feasible(problem.gram.asarray(start))
     run = _Run(problem, chosen, callbacks, _bar(progress))
     try:
         status = run.go(start, tol, max_iter)

@@ -40,6 +40,10 @@ class CoordinateState:
     look: float = 30.0  # number of passes at which the judge is asked in any case
     met: bool = False  # whether the goal was met in the last step
 
+    @property
+    def q(self) -> np.ndarray:
+        return self.work.q
+
 
 class Coordinate(Solver):
     """Dual coordinate descent: one sample at a time, exact in the duals and the kernel weights together.
@@ -111,13 +115,13 @@ class Coordinate(Solver):
         state.met = engine.descend(rule, params, V, work, within, count)
         state.passes += count
         if not problem.penalty.smooth:
-            state.met = _restage(problem, state, goal)
+            state.met = restage(problem, state, goal)
         return state.met or state.passes >= state.look
 
     def read(self, problem: Problem, state: CoordinateState) -> Point:
         gram = problem.gram
         state.look = PATIENT * state.passes
-        beta = problem.loss.project(state.work.beta, problem.y, problem.C)
+        beta = problem.feasible(state.work.beta)
         u = gram.fold(beta)
         q = gram.energies(u)
         weights = state.penalty.weights(q)
@@ -142,9 +146,9 @@ def _value(problem: Problem, state: CoordinateState) -> float:
     return float(np.sum(problem.loss.dual(work.beta, problem.y, problem.C))) - problem.penalty.value(work.q)
 
 
-def _restage(problem: Problem, state: CoordinateState, goal: float) -> bool:
+def restage(problem: Problem, state: Any, goal: float) -> bool:
     """Begin the next proximal stage of l1 if this one is done; True if none is needed."""
-    q, prox = state.work.q, state.penalty
+    q, prox = state.q, state.penalty
     prices = problem.penalty.prices(q.size)
     costs = q / prices
     if not isinstance(prox, SimplexProx) and costs.any():

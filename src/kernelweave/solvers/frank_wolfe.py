@@ -12,6 +12,7 @@ from ..penalties import SpectralNorm
 from ..penalties.spectral import Energies, length
 from ..problem import Certificate, Point, Problem, Status
 from .base import Solver
+from .machines import combined, smo
 
 TINY = 100  # samples up to which a problem is solved to PRECISE at once, which costs next to nothing
 PRECISE = 1e-12  # so that there, a weight of two is repeating a sample and an order of samples is as good as another
@@ -19,7 +20,6 @@ UNJUDGED = 60  # most machines in a row that are not judged, there
 FIRST = 0.1  # times tol: violation that machines are asked for at first
 BEHIND = 0.3  # share of the gap due to the weights below which machines are asked for more
 LEAST_EPS = 1e-15  # violation below which floating point has no more to give
-BUDGET = 1000  # pair steps of one machine, per sample
 POWER = 1.0  # of the ratios in the first step by them,
 FALL, RISE = 0.5, 1.2  # and its factors where a step is refused and where one is taken
 STEEPEST = 1e3  # the largest power
@@ -89,8 +89,9 @@ class FrankWolfe(Solver):
     def step(self, problem: Problem, state: FrankWolfeState) -> bool:
         if state.energies is not None:
             _move(problem, state)
-        kernel = problem.gram.combine(np.arange(state.beta.size), state.weights)
-        state.beta = problem.loss.project(_machine(kernel, state), problem.y, problem.C)
+        kernel = combined(problem, state.weights)
+        beta, state.met = smo(kernel, state.box, state.beta, max(state.eps, LEAST_EPS))
+        state.beta = problem.feasible(beta)
         self.refresh(problem, state)
         state.f = kernel @ state.beta
         state.unjudged += 1
@@ -147,17 +148,3 @@ def _move(problem: Problem, state: FrankWolfeState) -> None:
     assert state.ratios is not None
     shares = anchor**degree * state.ratios**state.power
     state.weights = (shares / shares.sum()) ** (1.0 / degree)
-
-
-def _machine(kernel: np.ndarray, state: FrankWolfeState) -> np.ndarray:
-    """Train a machine on one kernel by SMO, from the last duals; the kernel is left as it was."""
-    from ..compiled.quadratic import quadratic
-
-    box, beta, n = state.box, state.beta.copy(), state.beta.size
-    gradient = kernel @ beta + box.ridge * beta - box.linear
-    diagonal = kernel.diagonal().copy()
-    kernel.flat[:: n + 1] += box.ridge
-    steps = quadratic(kernel, gradient, beta, box.lower, box.upper, max(state.eps, LEAST_EPS), BUDGET * n)
-    state.met = steps < BUDGET * n
-    kernel.flat[:: n + 1] = diagonal
-    return beta

@@ -196,7 +196,7 @@ def begin(problem: Problem, mix: Following, start: Array | None, tol: float) -> 
     if start is None or not bool(xp.any(start != 0)):
         size = xp.where(y > 0, box.upper, -box.lower)
         size = xp.where(xp.isfinite(size), size, problem.C)
-        start = problem.loss.project(0.5 * y * size, y, problem.C)
+        start = problem.feasible(0.5 * y * size)
         curvature = 2.0 * problem.penalty.value(problem.gram.quad(start)) + float(box.ridge @ start**2)
         start = start * (min(1.0, float(box.linear @ start) / curvature) if curvature else 1.0)
     state = InteriorState(mix, tol)

@@ -76,7 +76,7 @@ class Newton(Solver):
         gram, penalty, loss, y, C = problem.gram, problem.penalty, problem.loss, problem.y, problem.C
         if penalty.homogeneous or bool(namespace(state.u).any(state.u != 0)):
             return
-        u = gram.fold(loss.project(-loss.slope(state.f + state.bias, y, C), y, C))
+        u = gram.fold(problem.feasible(-loss.slope(state.f + state.bias, y, C)))
         weights = penalty.weights(gram.energies(u))
         f = gram.lift(gram.per_column(weights) * u)
         for t in SHORTER if weights.any() else ():
@@ -156,7 +156,7 @@ class Newton(Solver):
 
     def read(self, problem: Problem, state: NewtonState) -> Point:
         gram, loss = problem.gram, problem.loss
-        beta = loss.project(-loss.slope(state.f + state.bias, problem.y, problem.C), problem.y, problem.C)
+        beta = problem.feasible(-loss.slope(state.f + state.bias, problem.y, problem.C))
         u = gram.fold(beta)
         return Point(beta, state.weights, gram.energies(u), gram.lift(gram.per_column(state.weights) * u))
 

@@ -146,8 +146,8 @@ class _Splitting(Solver):
         return 0.5 * float(gamma @ gamma) - s * float(box.linear @ dual)
 
     def read(self, problem: Problem, state: GFBState) -> Point:
-        gram, loss = problem.gram, problem.loss
-        beta = loss.project(state.scale * state.dual(), problem.y, problem.C)
+        gram = problem.gram
+        beta = problem.feasible(state.scale * state.dual())
         folded = gram.fold(beta)
         f = gram.lift(gram.per_column(state.weights) * folded)
         state.point = Point(beta, state.weights.copy(), gram.energies(folded), f)

@@ -115,7 +115,7 @@ class SQP(Solver):
         if start is None or not start.any():
             _open(state, _sample(problem.y, self.first), flat)
         else:
-            state.beta = start.copy()
+            state.beta = _snapped(start, box)
             self.refresh(problem, state)
             _open(state, np.arange(n), flat)
             state.local.penalty = _followed(problem.penalty, state)
@@ -253,8 +253,7 @@ def _advance(
 ) -> tuple[float, float]:
     """Move towards ``beta`` as far as the objective falls; how far, from 0 to 1, and about how much it fell."""
     delta = beta - local.beta
-    dust = DUST * float(np.abs(beta).max(initial=0.0))
-    index = np.flatnonzero(np.abs(delta) > dust)
+    index = np.flatnonzero(np.abs(delta) > _dust(beta))
     if index.size == 0:
         return 1.0, 0.0
     spread = problem.gram.spread(delta[index], local.rows[index], local.rows, local.kernels)
@@ -262,11 +261,21 @@ def _advance(
     t = exact_step(local.penalty, local.q, along, bend, box, local.beta, delta, level)
     slope = float(local.penalty.weights(local.q) @ along + (box.ridge * local.beta - box.linear - level) @ delta)
     beta = beta if t == 1.0 else local.beta + t * delta
-    beta = np.where(beta - box.lower <= dust, box.lower, beta)
-    local.beta = np.where(box.upper - beta <= dust, box.upper, beta)
+    local.beta = _snapped(beta, box)
     local.g += spread if t == 1.0 else t * spread
     local.q = np.maximum(local.q + t * (2.0 * along + t * bend), 0.0)
     return t, -0.5 * t * slope
+
+
+def _dust(beta: np.ndarray) -> float:
+    return DUST * float(np.abs(beta).max(initial=0.0))
+
+
+def _snapped(beta: np.ndarray, box: BoxQuadratic) -> np.ndarray:
+    """Return the duals with those next to a bound on it: others would seem to violate optimality and could not move."""
+    dust = _dust(beta)
+    beta = np.where(beta - box.lower <= dust, box.lower, beta)
+    return np.where(box.upper - beta <= dust, box.upper, beta)
 
 
 def _reached(problem: Problem, state: SQPState, t: float, fall: float) -> bool:

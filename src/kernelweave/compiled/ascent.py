@@ -1,0 +1,299 @@
+"""Greedy dual coordinate ascent on a quadratic model, one dual, two, or one sample's row of duals at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import boolean, float64, int64, njit
+
+ROW, INDEX, TABLE = float64[::1], int64[::1], float64[:, ::1]
+FAST = {"contract", "reassoc"}
+TRIALS = 80  # halvings or Newton steps in the search for one number
+DUST = 1e-13  # share of the cost that counts as no room to move
+FLAT = 1e-12  # least curvature, as a share of the largest: below it a step goes as far as it may
+
+
+@njit(float64(boolean, float64, float64, float64, float64, float64), cache=True, nogil=True)
+def rise(smooth, beta, linear, ridge, lower, upper):
+    """Slope of one sample's dual: of a quadratic on a box, or of the entropy between the bounds."""
+    if not smooth:
+        return linear - ridge * beta
+    room = upper - lower
+    below = max(beta - lower, 1e-300 * room)
+    return np.log(max(upper - beta, 1e-300 * room) / below)
+
+
+@njit(float64(boolean, float64, float64, float64, float64), cache=True, nogil=True)
+def bend(smooth, beta, ridge, lower, upper):
+    """Curvature of one sample's dual."""
+    if not smooth:
+        return ridge
+    room = upper - lower
+    return room / (max(beta - lower, 1e-300 * room) * max(upper - beta, 1e-300 * room))
+
+
+@njit(float64(boolean, float64, float64, float64, float64, float64), cache=True, nogil=True)
+def ease(smooth, gradient, beta, ridge, lower, upper):
+    """Curvature of one sample's dual on its way: where it is or where its gradient alone would take it, if less.
+
+    Near its bounds the entropy bends without limit, which would hide how much a dual has to gain by leaving them.
+    """
+    here = bend(smooth, beta, ridge, lower, upper)
+    if not smooth:
+        return here
+    small = np.exp(-min(abs(gradient), 30.0))
+    return min(here, (1.0 + small) ** 2 / (small * (upper - lower)))
+
+
+@njit(float64(boolean, float64, float64, float64, float64, float64, float64, float64), cache=True, nogil=True)
+def target(smooth, gradient, curvature, beta, linear, ridge, lower, upper):
+    """Where the model, with this gradient of its quadratic part, is least in one dual."""
+    if not smooth:
+        return min(max(beta - (gradient + ridge * beta - linear) / (curvature + ridge), lower), upper)
+    room = upper - lower
+    low = -gradient - curvature * (upper - beta)  # log odds between which the answer lies
+    high = -gradient + curvature * (beta - lower)
+    v = 0.5 * (low + high)
+    for _ in range(TRIALS):
+        small = np.exp(-abs(v))
+        share = (1.0 if v > 0 else small) / (1.0 + small)
+        value = gradient + curvature * (lower + room * share - beta) + v
+        if value > 0.0:
+            high = v
+        else:
+            low = v
+        new = v - value / (1.0 + curvature * room * share * (small / (1.0 + small) if v > 0 else 1.0 / (1.0 + small)))
+        new = new if low < new < high else 0.5 * (low + high)
+        if abs(new - v) <= 1e-14 * (1.0 + abs(v)):
+            break
+        v = new
+    small = np.exp(-abs(v))
+    return lower + room * (1.0 if v > 0 else small) / (1.0 + small)
+
+
+@njit(int64(boolean, TABLE, ROW, ROW, ROW, ROW, ROW, ROW, float64, int64), cache=True, nogil=True, fastmath=FAST)
+def singles(smooth, H, gradient, beta, linear, ridge, lower, upper, least, budget):
+    """Move one dual at a time until no move is worth ``least``; ``gradient`` is that of the quadratic part."""
+    n = beta.size
+    idle, moves, flat = np.zeros(n, dtype=np.bool_), 1, 1e-300
+    for i in range(n):
+        flat = max(flat, FLAT * H[i, i])
+    for step in range(budget):
+        best, worth, fall = -1, least, 0.0
+        for i in range(n):
+            if idle[i]:
+                continue
+            slope = gradient[i] - rise(smooth, beta[i], linear[i], ridge[i], lower[i], upper[i])
+            own = max(H[i, i], flat) + ease(smooth, gradient[i], beta[i], ridge[i], lower[i], upper[i])
+            t = min(max(-slope / own, lower[i] - beta[i]), upper[i] - beta[i])
+            gain = -t * (slope + 0.5 * own * t)
+            if gain > worth:
+                best, worth, fall = i, gain, slope
+        if best < 0:
+            if moves == 0:
+                return step
+            idle[:] = False
+            moves = 0
+            continue
+        i = best
+        new = target(smooth, gradient[i], max(H[i, i], flat), beta[i], linear[i], ridge[i], lower[i], upper[i])
+        t = new - beta[i]
+        if -0.5 * t * fall <= least:
+            idle[i] = True
+            continue
+        beta[i] = new
+        moves += 1
+        for j in range(n):
+            gradient[j] += t * H[i, j]
+    return budget
+
+
+@njit(float64(TABLE, ROW, ROW, ROW, ROW, int64, int64), cache=True, nogil=True)
+def opposite(H, gradient, beta, lower, upper, up, down):
+    """How far ``up`` rises and ``down`` falls to the least of the model."""
+    curvature = max(H[up, up] + H[down, down] - 2.0 * H[up, down], 0.0)
+    low, high = 0.0, min(upper[up] - beta[up], beta[down] - lower[down])
+    t = 0.0
+    for _ in range(TRIALS):
+        a, b = beta[up] + t, beta[down] - t
+        value = gradient[up] - gradient[down] + t * curvature
+        value += rise(True, b, 0.0, 0.0, lower[down], upper[down]) - rise(True, a, 0.0, 0.0, lower[up], upper[up])
+        if value > 0.0:
+            high = t
+        else:
+            low = t
+        steep = curvature + bend(True, a, 0.0, lower[up], upper[up]) + bend(True, b, 0.0, lower[down], upper[down])
+        new = t - value / steep
+        new = new if low < new < high else 0.5 * (low + high)
+        if abs(new - t) <= 1e-15 * high:
+            break
+        t = new
+    return t
+
+
+@njit(int64(TABLE, ROW, ROW, ROW, ROW, float64, int64), cache=True, nogil=True, fastmath=FAST)
+def pairs(H, gradient, beta, lower, upper, least, budget):
+    """Move two duals of the entropy by opposite amounts, so that their sum stays, until no move is worth ``least``."""
+    n = beta.size
+    slope, own = np.empty(n), np.empty(n)
+    idle, moves = np.zeros(n, dtype=np.bool_), 1
+    for step in range(budget):
+        level, total = 0.0, 0.0
+        for i in range(n):
+            slope[i] = gradient[i] - rise(True, beta[i], 0.0, 0.0, lower[i], upper[i])
+            own[i] = H[i, i] + ease(True, gradient[i], beta[i], 0.0, lower[i], upper[i])
+            level += slope[i] / own[i]
+            total += 1.0 / own[i]
+        level /= total
+        first, worth = -1, least
+        for i in range(n):
+            gain = 0.5 * (slope[i] - level) ** 2 / own[i]
+            if gain > worth and not idle[i]:
+                first, worth = i, gain
+        if first < 0:
+            if moves == 0:
+                return step
+            idle[:] = False
+            moves = 0
+            continue
+        side = 1.0 if slope[first] > level else -1.0
+        other, worth = -1, 0.0
+        for j in range(n):
+            apart = side * (slope[first] - slope[j])
+            if apart > 0.0:
+                gain = apart * apart / max(own[first] + own[j] - 2.0 * H[first, j], FLAT * own[first])
+                if gain > worth:
+                    other, worth = j, gain
+        if other < 0:
+            idle[first] = True
+            continue
+        up, down = (other, first) if side > 0.0 else (first, other)
+        t = opposite(H, gradient, beta, lower, upper, up, down)
+        if 0.5 * t * (slope[down] - slope[up]) <= 0.1 * least:
+            idle[first] = True
+            continue
+        beta[up] += t
+        beta[down] -= t
+        moves += 1
+        for j in range(n):
+            gradient[j] += t * (H[up, j] - H[down, j])
+    return budget
+
+
+@njit(float64(ROW, int64, float64, float64, ROW, ROW), cache=True, nogil=True)
+def row_target(gradient, own, cost, curvature, beta, out):
+    """Leave in ``out`` the row at which the model of one sample is least; how much lower the model is there."""
+    c = beta.size
+    top = -np.inf
+    for k in range(c):
+        out[k] = gradient[k] / curvature - beta[k]
+        if k == own:
+            out[k] += cost - 1.0 / curvature
+        top = max(top, out[k])
+    level = top - cost
+    for _ in range(c + 1):
+        total, count = -cost, 0
+        for k in range(c):
+            if out[k] > level:
+                total += out[k]
+                count += 1
+        new = total / count
+        if new <= level:
+            break
+        level = new
+    gain, rest, own_slope = 0.0, 0.0, gradient[own] - 1.0
+    for k in range(c):
+        if k != own:
+            out[k] = min(level - out[k], 0.0)
+            rest += out[k]
+            move = out[k] - beta[k]
+            gain -= move * (gradient[k] - own_slope + 0.5 * curvature * move)
+    out[own] = min(-rest, cost)  # so that the row sums to zero whatever rounding did to the level
+    return gain - 0.5 * curvature * (out[own] - beta[own]) ** 2
+
+
+@njit(float64(TABLE, float64[:, :, ::1], ROW, ROW), cache=True, nogil=True, fastmath=FAST)
+def refresh(gradient, g, pull, seen):
+    """Bring what ``pull`` adds to the gradient up to date."""
+    n, c = gradient.shape
+    for b in range(pull.size):
+        change = pull[b] - seen[b]
+        if change != 0.0:
+            for i in range(n):
+                for k in range(c):
+                    gradient[i, k] += g[i, b, k] * change
+        seen[b] = pull[b]
+    return 0.0
+
+
+@njit(int64(TABLE, TABLE, TABLE, INDEX, ROW, float64[:, :, ::1], TABLE, float64, int64),
+      cache=True, nogil=True, fastmath=FAST)  # fmt: skip
+def rows(K, gradient, beta, y, C, g, J, least, budget):
+    """Move one sample's row of duals at a time until no move is worth ``least``.
+
+    The model is ``<gradient, move> + <move, K move> / 2 + s'J s / 2`` with ``s_k = <g_k, move>``. What J adds to the
+    gradient is exact for the row at hand, and brought up to date for the choice of rows now and then.
+    """
+    (n, c), a = beta.shape, J.shape[0]
+    pull, seen, s = np.zeros(a), np.zeros(a), np.empty(a)
+    here, new, move = np.empty(c), np.empty(c), np.empty(c)
+    idle, moves = np.zeros(n, dtype=np.bool_), 1
+    flat = 1e-300
+    for i in range(n):
+        flat = max(flat, FLAT * K[i, i])
+    for step in range(budget):
+        best, worth = -1, 4.0 * least
+        if moves < n:
+            for i in range(n):
+                if idle[i]:
+                    continue
+                own, cost = y[i], C[i]
+                highest, lowest = -np.inf, np.inf
+                for k in range(c):
+                    slope = gradient[i, k] - (1.0 if k == own else 0.0)
+                    highest = max(highest, slope)
+                    if slope < lowest and (cost if k == own else 0.0) - beta[i, k] > DUST * cost:
+                        lowest = slope
+                gain = (highest - lowest) * max(highest - lowest, 0.0) / max(K[i, i], flat)
+                if gain > worth:
+                    best, worth = i, gain
+        if best < 0:
+            if moves == 0:
+                return step
+            refresh(gradient, g, pull, seen)
+            idle[:] = False
+            moves = 0
+            continue
+        i, curvature = best, max(K[best, best], flat)
+        for k in range(c):
+            here[k] = gradient[i, k]
+        for b in range(a):
+            for k in range(c):
+                here[k] += g[i, b, k] * (pull[b] - seen[b])
+        if row_target(here, y[i], C[i], curvature, beta[i], new) <= least:
+            idle[i] = True
+            continue
+        slope, square = 0.0, 0.0
+        for k in range(c):
+            move[k] = new[k] - beta[i, k]
+            slope += move[k] * (here[k] - here[y[i]] + 1.0 if k != y[i] else 0.0)
+            square += move[k] * move[k]
+        square *= curvature
+        for b in range(a):
+            s[b] = 0.0
+            for k in range(c):
+                s[b] += g[i, b, k] * move[k]
+        for b in range(a):
+            for d in range(a):
+                square += s[b] * J[b, d] * s[d]
+        t = min(1.0, -slope / square)
+        for k in range(c):
+            if move[k] != 0.0:
+                by = t * move[k]
+                beta[i, k] = new[k] if t == 1.0 else beta[i, k] + by
+                for j in range(n):
+                    gradient[j, k] += by * K[i, j]
+        for b in range(a):
+            for d in range(a):
+                pull[b] += t * J[b, d] * s[d]
+        moves += 1
+    return budget

@@ -1,0 +1,58 @@
+"""Probabilities for losses that give none: a sigmoid of decision values of samples the model has not seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.model_selection import cross_val_predict
+
+from ..arrays import is_foreign, kind_of
+
+FOLDS = 5
+
+
+class Scores(ClassifierMixin, BaseEstimator):
+    """A classifier whose samples are decision values already."""
+
+    def fit(self, X: np.ndarray, y: Any, sample_weight: Any = None) -> Scores:
+        """Take note of the classes."""
+        self.classes_, self.n_features_in_ = np.unique(y), X.shape[1]
+        return self
+
+    def decision_function(self, X: np.ndarray) -> np.ndarray:
+        """Return the samples."""
+        return X[:, 0] if X.shape[1] == 1 else X
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """Return the class of the largest value."""
+        codes = (X[:, 0] > 0).astype(int) if X.shape[1] == 1 else X.argmax(axis=1)
+        return self.classes_[codes]
+
+
+def calibrated(clf: Any, X: Any, y: Any, sample_weight: Any) -> CalibratedClassifierCV:
+    """Return what turns decision values of ``clf`` into probabilities, learned on folds that it was not fitted on."""
+    if is_foreign(X):
+        raise TypeError(f"X is a {kind_of(X)}, and probability=True works on NumPy: use loss='logistic', or convert X.")
+    y = np.asarray(y)
+    counts = np.unique(y, return_counts=True)[1]
+    if counts.min() < 2:
+        raise ValueError("probability=True needs two samples or more of each class: use loss='logistic' instead.")
+    folds = min(FOLDS, int(counts.min()))
+    scores = cross_val_predict(
+        clone(clf).set_params(probability=False),
+        X,
+        y,
+        cv=folds,
+        method="decision_function",
+        params=None if sample_weight is None else {"sample_weight": sample_weight},
+    )
+    reader = CalibratedClassifierCV(Scores(), method="sigmoid", cv=folds, ensemble=False)
+    return reader.fit(as_columns(scores), y, sample_weight=sample_weight)
+
+
+def as_columns(scores: np.ndarray) -> np.ndarray:
+    """Return decision values as a table, one column for two classes."""
+    return scores[:, None] if scores.ndim == 1 else scores

@@ -1,0 +1,415 @@
+"""Classification with kernels that are learned, but not as weighted sums: problems that are not convex."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from scipy.sparse import issparse
+from sklearn.exceptions import ConvergenceWarning
+
+from ..arrays import kind_of
+from ..assemble import (
+    Combination,
+    Options,
+    Targets,
+    Task,
+    check_memory,
+    check_number,
+    check_together,
+    check_whole,
+    gated_sum,
+    gaussian_product,
+    read_targets,
+    resolve_bank,
+    split_tasks,
+    squared_sum,
+)
+from ..assemble.parameters import check_choice
+from ..grams import DenseGram
+from ..kernels import rbf
+from ..losses import Loss, make_loss
+from ..penalties import Fixed
+from ..problem import Certificate, Descent, Problem, Solution, Stationarity, Status
+from ..solvers import solve
+from .base import Posed, _single
+from .classify import MKLClassifier
+
+MODELS = ("nlmkl-p1", "gmkl", "lmkl-softmax", "lmkl-sigmoid")
+PRECISE = 1e-6  # times tol: relative gap of each machine, so that falls of the objective can be told from errors
+TINY = 100  # samples up to which copies of a sample are made one of more weight,
+COMPARED = 2**22  # and entries of X up to which they are looked for
+LEAST_GAP = 1e-13  # which floating point can give
+ARMIJO = 1e-4  # share of the fall that the gradient promises with which a step is content
+SHORTER = 0.25  # factor of a step that was too long
+LONGEST = 1e10  # factor by which a step may differ from the first one
+
+
+@dataclass(frozen=True)
+class Place:
+    """A machine at some parameters."""
+
+    theta: np.ndarray  # (p,)
+    machine: Solution
+    value: float  # the machine's, with the price of the parameters
+    cost: float  # that price
+    gradient: np.ndarray  # (p,)
+
+
+@dataclass(frozen=True)
+class Descended:
+    """Where a descent ended."""
+
+    theta: np.ndarray  # (p,)
+    solution: Solution
+    stationarity: Stationarity
+
+
+class Walk:
+    """A descent by projected gradients: each trial trains one machine, and the objective never rises.
+
+    Steps have the length that the last two gradients suggest (Barzilai and Borwein) and are shortened until the
+    objective has fallen by a share of what the gradient promises (Armijo).
+    """
+
+    def __init__(self, combination: Combination, pose: Callable[[np.ndarray], Problem], tol: float, max_iter: int):
+        self.combination, self.pose, self.tol, self.max_iter = combination, pose, tol, max_iter
+        self.began, self.machines, self.history = time.perf_counter(), 0, Descent()
+
+    def go(self) -> Descended:
+        """Descend until the point reached is stationary, or the machines are spent."""
+        here = self.place(self.combination.project(self.combination.start), None)
+        step, status = 1.0 / here.value, None
+        while status is None:
+            self.note(here)
+            if here.machine.status is Status.INTERRUPTED:
+                status = Status.INTERRUPTED
+            elif self.violation(here) <= self.tol:
+                status = Status.STATIONARY
+            else:
+                there = self.tried(here, step)
+                if isinstance(there, Status):
+                    status = there
+                else:
+                    step, here = _length(here, there, step), there
+        return self.ended(here, status)
+
+    def place(self, theta: np.ndarray, start: np.ndarray | None) -> Place:
+        """Train a machine."""
+        self.machines += 1
+        kernel = self.combination.kernel(theta)
+        machine = solve(self.pose(kernel), tol=max(PRECISE * self.tol, LEAST_GAP), start=start)
+        cost, slope = self.combination.price(theta)
+        gradient = self.combination.gradient(theta, machine.beta, kernel) + slope
+        return Place(theta, machine, machine.certificate.upper + cost, cost, gradient)
+
+    def tried(self, here: Place, step: float) -> Place | Status:
+        """Go forward; an interruption ends the descent where it is."""
+        try:
+            return self.forward(here, step)
+        except KeyboardInterrupt:
+            warnings.warn(Status.INTERRUPTED.value, RuntimeWarning, stacklevel=2)
+            return Status.INTERRUPTED
+
+    def forward(self, here: Place, step: float) -> Place | Status:
+        """Return a place with a lower objective, or why there is none."""
+        way = self.combination.project(here.theta - step * here.gradient) - here.theta
+        slope, share = float(here.gradient @ way), 1.0
+        while self.machines < self.max_iter:
+            there = self.place(here.theta + share * way, here.machine.beta)
+            if there.machine.status is Status.INTERRUPTED:
+                return Status.INTERRUPTED
+            if there.value <= here.value + ARMIJO * share * slope:
+                return there
+            share *= SHORTER
+            if -share * slope <= LEAST_GAP * here.value:
+                return Status.KINK
+        return Status.STEEP
+
+    def violation(self, place: Place) -> float:
+        """Return the length of the projected gradient of the objective's logarithm."""
+        move = self.combination.project(place.theta - place.gradient / place.value) - place.theta
+        return float(np.linalg.norm(move))
+
+    def note(self, place: Place) -> None:
+        """Record a step taken."""
+        low, up = place.machine.certificate.lower + place.cost, place.value
+        weights = self.combination.weights(place.theta)
+        seconds = time.perf_counter() - self.began
+        self.history.add(self.machines, seconds, Certificate(low, up), weights, float("nan"))
+        self.history.violation.append(self.violation(place))
+
+    def ended(self, place: Place, status: Status) -> Descended:
+        """Return the place as an answer."""
+        solution = replace(
+            place.machine,
+            weights=self.combination.weights(place.theta),
+            status=status,
+            history=self.history,
+            n_iter=self.machines,
+            seconds=time.perf_counter() - self.began,
+            solver="projected gradient",
+        )
+        reached = Stationarity(place.value, self.violation(place), place.machine.gap)
+        return Descended(place.theta, solution, reached)
+
+
+def _length(here: Place, there: Place, step: float) -> float:
+    """Return the length of the next step."""
+    moved, turned = there.theta - here.theta, there.gradient - here.gradient
+    bend, first = float(moved @ turned), 1.0 / there.value
+    wanted = bend / float(turned @ turned) if bend > 0 else 2.0 * step
+    return float(np.clip(wanted, first / LONGEST, first * LONGEST))
+
+
+def _merged(X: Any, targets: Targets) -> Targets:  # (n, d)
+    """Return the targets of the samples that differ, in an order of their own, each with the weight of all its copies.
+
+    Where a descent ends depends on its first steps to the last digit; so a weight of two is the same as a copy, and one
+    order of the samples the same as another.
+    """
+    table = np.column_stack([targets.codes, X.toarray() if issparse(X) else X])
+    _, first, place = np.unique(table, axis=0, return_index=True, return_inverse=True)
+    cost, weight = (np.bincount(place.ravel(), weights=entries) for entries in (targets.cost, targets.weight))
+    return Targets(targets.classes, targets.codes[first], cost, targets.rows[first], weight, targets.n_rows)
+
+
+class NonconvexMKLClassifier(MKLClassifier):
+    """Support vector classification with a learned kernel that is not a weighted sum: rivals of the convex models.
+
+    A machine is trained at some parameters of the kernel, the parameters move along the projected gradient of its
+    objective until that has fallen, and so on. These problems are not convex, so there is no duality gap:
+    `certificate` gives the stationarity of the point reached, and the gap of the machine there.
+
+    Parameters
+    ----------
+    kernels : as for `MKLClassifier`, default="auto"
+        The bank. For "gmkl" Gaussian kernels only, whose widths are where learning starts from; "auto" is one on each
+        column. "precomputed" is possible for "nlmkl-p1" only.
+    model : {"nlmkl-p1", "gmkl", "lmkl-softmax", "lmkl-sigmoid"}, default="nlmkl-p1"
+        "nlmkl-p1": the square of ``sum_a u_a K_a`` with ``u >= 0``, ``sum_a u_a <= 1`` (Cortes, Mohri, Rostamizadeh
+        2009). "gmkl": the product of the Gaussian kernels, each with a learned factor of its ``gamma`` (Varma, Babu
+        2009). "lmkl-softmax", "lmkl-sigmoid": the sum of ``eta_a(x) K_a(x, z) eta_a(z)``, whose gates are linear scores
+        of the columns through softmax or sigmoid (Gonen, Alpaydin 2008).
+    loss : str or Loss, default="hinge"
+        What an error costs: "hinge", "squared_hinge", "squared" or "logistic".
+    C : float, default=1.0
+        Cost of an error.
+    price : float, default=1.0
+        For "gmkl": cost of the factors ``d_a``, ``price * sum_a d_a^power / power``.
+    power : {1, 2}, default=1
+        For "gmkl": with 1, columns that do not help get width zero; with 2, they get little.
+    normalize : {"trace", "diagonal", "center", None}, default="trace"
+        Size of the kernels, as for `MKLClassifier`; Gaussians keep theirs in "gmkl".
+    tol : float, default=1e-2
+        Stationarity to reach: length of the projected gradient of the objective's logarithm.
+    max_iter : int, default=1000
+        Most machines to train for a problem.
+    multiclass, class_weight, psd, memory, random_state, n_jobs
+        As for `MKLClassifier`. The kernels must fit in memory.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (m,) or (n_problems, m)
+        How much each kernel counts: ``u`` of "nlmkl-p1", the factors of "gmkl", means of the gates over the training
+        samples.
+    parameters_ : ndarray of shape (p,) or (n_problems, p)
+        What was learned; for gates, m rows of a slope for each column, in units of its deviation times the square root
+        of the number of columns, and a constant.
+    stationarity_ : float
+        Violation of stationarity, the largest of all problems.
+    dual_gap_ : float
+        Not a number: the problem is not convex.
+    objective_ : float or ndarray of shape (n_problems,)
+        The objective at the point reached.
+    n_iter_ : int or ndarray of shape (n_problems,)
+        Machines trained.
+    history_ : Descent or list of Descent
+        Objective and stationarity along the fit; the objective, ``history_.upper``, never rises.
+    kernel_names_, kernel_scales_, dual_coef_, support_, intercept_, classes_, problem_names_, status_, storage_
+        As for `MKLClassifier`. Of samples that are copies of each other, only the first may be in `support_`.
+
+    Examples
+    --------
+    >>> import kernelweave as kw
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> clf = kw.NonconvexMKLClassifier(model="gmkl").fit(X[50:], y[50:])
+    >>> clf.weights_.shape, clf.stationarity_ <= 1e-2
+    ((4,), True)
+    >>> clf.score(X[50:], y[50:]) > 0.9
+    True
+    """
+
+    # parameters of `MKLClassifier` that are not a choice here
+    penalty, approximation, solver = None, None, "projected gradient"
+    fit_intercept, probability, progress = True, False, False
+
+    def __init__(
+        self,
+        kernels: Any = "auto",
+        *,
+        model: str = "nlmkl-p1",
+        loss: Any = "hinge",
+        C: float = 1.0,
+        price: float = 1.0,
+        power: int = 1,
+        normalize: str | None = "trace",
+        tol: float = 1e-2,
+        max_iter: int = 1000,
+        multiclass: str = "ovr",
+        class_weight: Any = None,
+        psd: str = "check",
+        memory: Any = "auto",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ):
+        self.kernels = kernels
+        self.model = model
+        self.loss = loss
+        self.C = C
+        self.price = price
+        self.power = power
+        self.normalize = normalize
+        self.tol = tol
+        self.max_iter = max_iter
+        self.multiclass = multiclass
+        self.class_weight = class_weight
+        self.psd = psd
+        self.memory = memory
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    def _pose(self, X: Any, y: Any, sample_weight: Any = None) -> Posed:
+        """Read everything that fit is given and compute the kernels."""
+        options, loss = self._check_all()
+        frame = X
+        X, y = self._read(X, y)
+        check_together("sample_weight", sample_weight, X)
+        targets = read_targets(y, sample_weight, self.class_weight)
+        if not self._precomputed and targets.rows.size <= TINY and X.shape[0] * X.shape[1] <= COMPARED:
+            targets = _merged(X[targets.rows], targets)
+        tasks = split_tasks(targets, self.multiclass)
+        kept = targets
+        if not self._precomputed:  # the rows that count, in their order, are all there is from here on
+            X, kept = X[targets.rows], replace(targets, n_rows=targets.rows.size)
+        return Posed(self._combination(X, frame, options, kept), targets, tasks, loss, Fixed([1.0]))
+
+    def _check_all(self) -> tuple[Options, Loss]:
+        """Refuse parameters that make no sense, before any work is done."""
+        check_choice("model", self.model, MODELS)
+        check_choice("multiclass", self.multiclass, ("ovr", "ovo"))
+        check_number("C", self.C)
+        check_number("price", self.price)
+        check_number("tol", self.tol)
+        check_whole("max_iter", self.max_iter)
+        if self.power not in (1, 2):
+            raise ValueError(f"power must be 1 or 2, got {self.power!r}.")
+        if self._precomputed and self.model != "nlmkl-p1":
+            what = "the widths of Gaussian kernels" if self.model == "gmkl" else "gates from the samples"
+            raise ValueError(
+                f"model={self.model!r} learns {what}, and kernels='precomputed' has none: give kernels and X."
+            )
+        return Options(self.normalize, self.psd, self.memory, self.random_state), make_loss(self.loss)
+
+    def _read_tensors(self, X: Any, y: Any) -> tuple[Any, Any]:
+        raise TypeError(f"X is a {kind_of(X)}, and kernels are computed by NumPy here: convert X to NumPy yourself.")
+
+    def _combination(self, X: Any, frame: Any, options: Options, targets: Targets) -> Combination:
+        """Compute what the parameters combine."""
+        if self.model == "gmkl":
+            return self._gaussians(X, frame, options, targets)
+        made: Any = self._assemble(X, frame, options, targets)
+        if not isinstance(made.gram, DenseGram):
+            n, m = made.gram.shape
+            raise ValueError(
+                f"model={self.model!r} reads every kernel for every machine, and {m} kernels of {n} samples do not fit "
+                "in memory: use fewer kernels or rows, or a larger memory= in bytes."
+            )
+        if self.model == "nlmkl-p1":
+            return squared_sum(made)
+        return gated_sum(made, self.model.removeprefix("lmkl-"), targets.weight)
+
+    def _gaussians(self, X: Any, frame: Any, options: Options, targets: Targets) -> Combination:
+        asked = rbf(on="each") if isinstance(self.kernels, str) and self.kernels == "auto" else self.kernels
+        names = getattr(self, "feature_names_in_", None)
+        frame = frame if hasattr(frame, "iloc") else None
+        check_memory((X.shape[0], X.shape[0], 1), np.float64, self.memory)
+        bank = resolve_bank(X, asked, replace(options, normalize=None), targets.weight, names, frame)
+        return gaussian_product(X, bank, float(self.price), int(self.power))
+
+    # -- solving ------------------------------------------------------------------------------------------
+
+    def _solve_all(self, posed: Posed) -> list[Any]:
+        """Descend for every question, on threads that share the kernels."""
+
+        def answer(task: Task) -> Descended:
+            found = self._descend(posed, task)
+            if found.solution.status is Status.INTERRUPTED and len(posed.tasks) > 1:
+                raise KeyboardInterrupt  # the other problems have no answer, so there is no model to return
+            return found
+
+        return Parallel(n_jobs=self.n_jobs, prefer="threads")(delayed(answer)(task) for task in posed.tasks)
+
+    def _descend(self, posed: Posed, task: Task) -> Descended:
+        combination: Any = posed.assembly
+        cost = float(self.C) * posed.targets.cost
+        if task.rows is not None:
+            combination, cost = combination.take(task.rows), cost[task.rows]
+
+        def pose(kernel: np.ndarray) -> Problem:
+            return Problem(DenseGram(kernel[:, :, None]), posed.loss, posed.penalty, task.y, cost)
+
+        walk = Walk(combination, pose, self.tol, self.max_iter)
+        found = walk.go()
+        if combination.gram is not None:
+            stored = Problem(combination.gram, posed.loss, Fixed(), task.y, cost)
+            combination.check_energies(stored, found.solution.beta)
+        return found
+
+    def _warn_if_loose(self, solutions: Sequence[Any]) -> None:
+        """Say once if a point is not stationary to tol, by how much and what to do."""
+        loose = [found for found in solutions if found.solution.status in (Status.STEEP, Status.KINK)]
+        if loose:
+            worst = max(loose, key=lambda found: found.stationarity.violation)
+            where = f" in {len(loose)} of {len(solutions)} problems" if len(solutions) > 1 else ""
+            warnings.warn(
+                f"Stationarity was reached to {worst.stationarity.violation:.1e}, not tol={self.tol:g}{where}. "
+                f"{worst.solution.status.value}",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _keep(self, posed: Posed, solutions: Sequence[Any]) -> None:
+        combination: Any = posed.assembly
+        thetas = [found.theta for found in solutions]
+        settled = replace(posed, assembly=combination.at(thetas))
+        super()._keep(settled, [found.solution for found in solutions])
+        self._certificates = [found.stationarity for found in solutions]
+        self.parameters_ = _single(np.array(thetas))
+        self.objective_ = _single(np.array([found.stationarity.value for found in solutions]))
+        self.stationarity_ = max(found.stationarity.violation for found in solutions)
+        self.dual_gap_ = float("nan")
+
+    # -- reporting ----------------------------------------------------------------------------------------
+
+    def certificate(self) -> Any:
+        """Return how far from stationary the answer is; the problem is not convex, so nothing bounds its optimum.
+
+        Returns
+        -------
+        Stationarity or list of Stationarity
+            With ``value``, ``violation`` and the ``gap`` of the machine; printed, it reads as a sentence.
+        """
+        return super().certificate()
+
+    @property
+    def _manner(self) -> str:
+        return self.model

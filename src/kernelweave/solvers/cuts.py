@@ -1,0 +1,121 @@
+"""Cutting planes on the kernel weights: what every machine proves about all weights, and the loop of methods on it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.optimize import linprog
+
+from ..penalties.norms import L1
+from ..problem import Certificate, Point, Problem, Status
+from .base import Solver
+from .machines import NEEDS, Machine, behind, first_eps, sharper, train
+
+PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+
+
+@dataclass
+class Cuts:
+    """Lower bounds ``total_j - 1/2 s'costs_j`` on what a machine at the shares ``s`` is worth, one from each machine.
+
+    ``lower`` is the least that their maximum can be on the simplex, ``upper`` the least value of a machine.
+    """
+
+    betas: list[np.ndarray] = field(default_factory=list)  # (n,) each
+    totals: list[float] = field(default_factory=list)
+    costs: list[np.ndarray] = field(default_factory=list)  # (m,) each
+    lower: float = -np.inf
+    upper: float = np.inf
+
+    def add(self, machine: Machine, costs: np.ndarray) -> None:
+        """Take note of the cut that a machine gives."""
+        self.betas.append(machine.beta)
+        self.totals.append(machine.total)
+        self.costs.append(costs)
+        self.upper = min(self.upper, machine.value)
+
+    def lowest(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the shares where the largest cut is lowest, and the duals that prove it: a mixture of those seen.
+
+        None where HiGHS gives up.
+        """
+        count, m = len(self.totals), self.costs[0].size
+        size = max(abs(self.upper), 1e-300)
+        answer = linprog(
+            np.append(np.zeros(m), 1.0),
+            A_ub=np.hstack([-0.5 * np.array(self.costs) / size, -np.ones((count, 1))]),
+            b_ub=-np.array(self.totals) / size,
+            A_eq=np.append(np.ones(m), 0.0)[None, :],
+            b_eq=[1.0],
+            bounds=[(0.0, None)] * m + [(None, None)],
+            method="highs",
+            options=PRECISE,
+        )
+        if not answer.success:
+            return None
+        self.lower = size * float(answer.fun)
+        shares, mixture = np.maximum(answer.x[:-1], 0.0), np.maximum(-answer.ineqlin.marginals, 0.0)
+        return shares / shares.sum(), mixture @ np.array(self.betas) / mixture.sum()
+
+
+@dataclass
+class CutState:
+    """The cuts so far, the shares of the next machine, the point reached, and a proof where the cuts close the gap."""
+
+    shares: np.ndarray  # (m,)
+    beta: np.ndarray  # (n,)
+    eps: float
+    tol: float
+    cuts: Cuts = field(default_factory=Cuts)
+    point: Point | None = None
+    proof: Point | None = None
+    lost: bool = False  # whether the linear programme had no answer
+
+
+class Cutting(Solver):
+    """What methods on cutting planes share; they differ in where the next machine is trained."""
+
+    needs = NEEDS
+
+    def refuse(self, problem: Problem) -> str | None:
+        return None if isinstance(problem.penalty, L1) else f"is for penalty='l1', not {problem.penalty}: use 'sqp'."
+
+    def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> CutState:
+        n, m = problem.gram.shape
+        return CutState(np.full(m, 1.0 / m), np.zeros(n) if start is None else start, first_eps(tol), tol)
+
+    def step(self, problem: Problem, state: CutState) -> bool:
+        if state.proof is not None:
+            state.point, state.proof = state.proof, None
+            return True
+        cuts, prices = state.cuts, problem.penalty.prices(state.shares.size)
+        machine = train(problem, state.shares / prices, state.beta, state.eps)
+        q = problem.gram.quad(machine.beta)
+        state.point, state.beta = machine.point(q), machine.beta
+        cuts.add(machine, q / prices)
+        found = cuts.lowest()
+        if found is None:
+            state.lost = True
+            return True
+        lowest, mixture = found
+        state.shares = self.choose(state, lowest)
+        if cuts.upper - cuts.lower <= state.tol * abs(cuts.upper):
+            state.proof = Point(mixture, lowest / prices)
+        return True
+
+    @abstractmethod
+    def choose(self, state: CutState, lowest: np.ndarray) -> np.ndarray:
+        """Return the shares of the next machine; ``lowest`` are those where the largest cut is lowest."""
+
+    def read(self, problem: Problem, state: CutState) -> Point:
+        assert state.point is not None
+        return state.point
+
+    def heed(self, problem: Problem, state: CutState, certificate: Certificate) -> Status | None:
+        assert state.point is not None
+        end = Status.STALLED if state.lost else None
+        if end is None and (state.point.q is None or behind(problem, state.point, certificate)):
+            state.eps, end = sharper(state.eps)
+        return end

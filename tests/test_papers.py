@@ -1,0 +1,54 @@
+"""The scripts that measure papers again: they run unattended, write what they promise and go on where they stopped."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A data folder with one small set in it."""
+    folder = tmp_path_factory.mktemp("data")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    np.savez(folder / "svmguide1.npz", X=X, y=np.sign(X[:, 0] + 0.3 * rng.normal(size=300)))
+    return folder
+
+
+def run(folder, results):
+    """Run part of one script, small, and return what it says while it works."""
+    words = ["--fast", "--cap", "5", "--sets", "svmguide1", "--figures", "1,2"]
+    paths = {"KERNELWEAVE_DATA": str(folder), "KERNELWEAVE_RESULTS": str(results), "PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, str(ROOT / "benchmarks" / "papers" / "lowrank.py"), *words]
+    done = subprocess.run(command, env=os.environ | paths, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def test_a_paper_is_measured_written_and_resumed(folder, tmp_path):
+    said = run(folder, tmp_path)
+    made = json.loads((tmp_path / "lowrank_paper_fast.json").read_text())
+    assert len(made["cells"]) == said.count(" ... ") == 3
+    assert {"command", "kernelweave", "numpy", "processor", "threads"} <= set(made["made_with"])
+    with open(tmp_path / "lowrank_paper_fast.csv", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["cell"] for row in rows] == list(made["cells"])
+    assert "seeds are fixed in the script" in (tmp_path / "lowrank_paper_fast.md").read_text()
+    assert (tmp_path / "lowrank_paper_fast_figure1.png").stat().st_size > 1000
+    assert " ... " not in run(folder, tmp_path)
+
+
+def test_every_script_of_a_paper_takes_the_options_of_make_papers():
+    for script in sorted((ROOT / "benchmarks" / "papers").glob("*.py")):
+        text = script.read_text(encoding="utf-8")
+        assert "options(__doc__" in text and "Cells(" in text and "save_markdown(" in text, script.name
