@@ -5,6 +5,8 @@ A new kernel, penalty, loss or representation needs one line here; solvers join 
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from kernelweave import grams, losses, penalties, solvers
@@ -102,7 +104,7 @@ LOSSES = [losses.Hinge(), losses.SquaredHinge(), losses.Squared(), losses.Logist
 JOINT = [losses.CrammerSinger()]  # with several decision values for a sample; with tests of their own
 QUADRATIC = [loss for loss in LOSSES if hasattr(loss, "quadratic")]  # what solvers on kernels take
 GRAMS = [grams.DenseGram, on_demand, factored]  # each is called with (stack, scale)
-VIEWS = [grams.ProductGram]  # of another representation's kernels; with tests of their own
+VIEWS = [grams.FactorProducts, grams.ProductGram]  # of another representation's kernels; with tests of their own
 APPROXIMATIONS = [grams.Nystroem(rank=5), grams.PivotedCholesky(rank=5), grams.RandomFeatures(rank=6)]
 ROUGH = ["mwu"]  # meant for a gap of 1e-2; with tests of its own
 ON_PAIRS = ["frank-wolfe"]  # on products of kernels; with tests of its own
@@ -148,3 +150,8 @@ def label(instance) -> str:
     params = instance.get_params(deep=False).items()
     texts = [f"{name}={'own' if np.ndim(v) else str(v)[:5]}" for name, v in params if v is not None]
     return "-".join([type(instance).__name__, *texts])
+
+
+def spelled(instance) -> str:
+    """Return the repr without addresses, which differ from process to process."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(instance))

@@ -17,7 +17,7 @@ from kernelweave.arrays import is_foreign, to_host
 from kernelweave.grams import Nystroem, PivotedCholesky, RandomFeatures, make_approximation
 from kernelweave.grams import landmarks as marks
 from kernelweave.grams import maps as maps_module
-from registry import exported
+from registry import exported, spelled
 
 N, D = 40, 4
 BANK = [
@@ -42,7 +42,7 @@ SOME = [
     PivotedCholesky(tol=0.05),
     RandomFeatures(rank=12),
 ]
-each_some = pytest.mark.parametrize("approximation", SOME, ids=repr)
+each_some = pytest.mark.parametrize("approximation", SOME, ids=spelled)
 
 
 def draw(n=N, seed=0):
@@ -76,7 +76,7 @@ def small_pieces(monkeypatch):
 # -- what features are --
 
 
-@pytest.mark.parametrize("approximation", FULL, ids=repr)
+@pytest.mark.parametrize("approximation", FULL, ids=spelled)
 @pytest.mark.parametrize("make", [np.asarray, csr_array])
 def test_full_rank_is_the_kernel_itself(approximation, make):
     X = draw()
@@ -123,7 +123,7 @@ def test_pieces_of_rows_change_nothing(approximation, monkeypatch):
     assert_allclose(whole.lost, pieced.lost, atol=1e-9)
 
 
-@pytest.mark.parametrize("approximation", SOME[:-1], ids=repr)
+@pytest.mark.parametrize("approximation", SOME[:-1], ids=spelled)
 def test_lost_is_the_missing_share_of_the_trace(approximation):
     X = draw()
     kernels = resolved(BANK, X)
@@ -243,7 +243,7 @@ def test_random_features_on_sparse_rows():
         assert_allclose(V @ V.T, U @ U.T, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("approximation", SOME, ids=repr)
+@pytest.mark.parametrize("approximation", SOME, ids=spelled)
 def test_sparse_rows_all_the_way(approximation, monkeypatch):
     small_pieces(monkeypatch)
     X = draw()
@@ -259,7 +259,7 @@ def test_sparse_rows_all_the_way(approximation, monkeypatch):
 # -- scales --
 
 
-@pytest.mark.parametrize("approximation", FULL[:3:2], ids=repr)
+@pytest.mark.parametrize("approximation", FULL[:3:2], ids=spelled)
 @pytest.mark.parametrize("normalize", [None, "diagonal", "trace", "center"])
 def test_scales_are_those_of_the_kernels_themselves(approximation, normalize):
     X = draw()
@@ -293,7 +293,7 @@ def test_trace_is_that_of_the_exact_kernel_and_center_of_what_is_left():
     assert_allclose(factorise(Nystroem(rank=4), kernels, X, "trace", share).scales, 1.0, rtol=1e-12)
 
 
-@pytest.mark.parametrize("approximation", [Nystroem(rank=100), RandomFeatures(rank=6)], ids=repr)
+@pytest.mark.parametrize("approximation", [Nystroem(rank=100), RandomFeatures(rank=6)], ids=spelled)
 @pytest.mark.parametrize("normalize", ["trace", "center"])
 def test_weights_count_as_repetition(approximation, normalize):
     X, weight = draw(), np.random.default_rng(1).integers(1, 4, N)
@@ -347,7 +347,7 @@ def test_predictor_holds_only_what_has_coefficients():
     assert source.positions == (0,)
 
 
-@pytest.mark.parametrize("approximation", [Nystroem(rank=8), Nystroem(rank=8, landmarks="kmeans")], ids=repr)
+@pytest.mark.parametrize("approximation", [Nystroem(rank=8), Nystroem(rank=8, landmarks="kmeans")], ids=spelled)
 def test_one_family_shares_its_distances(approximation, monkeypatch):
     X = draw()
     kernels = resolved(K.rbf(gamma=[0.1, 0.5, 1.0, 3.0]) + [2.0 * K.RBF(gamma=0.2)], X)
@@ -487,7 +487,7 @@ def test_unknown_names_are_refused(spec):
         (RandomFeatures(rank=None), "rank of RandomFeatures must be even"),
         (RandomFeatures(rank=7), "rank of RandomFeatures must be even, for cosines and sines; got 7"),
     ],
-    ids=repr,
+    ids=spelled,
 )
 def test_refused_parameters(approximation, message):
     X = draw()
@@ -496,7 +496,7 @@ def test_refused_parameters(approximation, message):
 
 
 @pytest.mark.parametrize(
-    "kernel", [K.Linear(), K.RBF(gamma=1.0) * K.RBF(gamma=1.0, on=0), 2.0 * K.Polynomial()], ids=repr
+    "kernel", [K.Linear(), K.RBF(gamma=1.0) * K.RBF(gamma=1.0, on=0), 2.0 * K.Polynomial()], ids=spelled
 )
 def test_random_features_are_refused_by_name(kernel):
     X = draw()
@@ -505,7 +505,7 @@ def test_random_features_are_refused_by_name(kernel):
         factorise(RandomFeatures(), [kernel], X)
 
 
-@pytest.mark.parametrize("approximation", [Nystroem(rank=5), PivotedCholesky(rank=5)], ids=repr)
+@pytest.mark.parametrize("approximation", [Nystroem(rank=5), PivotedCholesky(rank=5)], ids=spelled)
 def test_kernels_that_overflow_are_refused_by_name(approximation):
     X = 1e120 * draw()
     with pytest.raises(ValueError, match=r"polynomial\(degree=3\) gives NaN or infinity on X: scale X"):

@@ -18,7 +18,7 @@ from sklearn.svm import SVC
 
 from kernelweave import kernels as K
 from kernelweave.arrays import dtype_name, to_host
-from registry import KERNELS, exported, minimum, names
+from registry import KERNELS, exported, minimum, names, spelled
 
 PAIRWISE = [
     (K.Linear(), pairwise.linear_kernel, {}),
@@ -37,9 +37,9 @@ PAIRWISE = [
     (K.Callable(pairwise.rbf_kernel), pairwise.rbf_kernel, {}),
 ]
 N, D = 14, 5
-each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=spelled)
 each_sparse = pytest.mark.parametrize(
-    "kernel", [k for k in KERNELS if k.accepts_sparse and not isinstance(k, K.Callable)], ids=repr
+    "kernel", [k for k in KERNELS if k.accepts_sparse and not isinstance(k, K.Callable)], ids=spelled
 )
 
 
@@ -153,12 +153,12 @@ def test_a_kernel_is_a_value(kernel):
         kernel.on = 0
 
 
-@pytest.mark.parametrize("kernel", [k for k in KERNELS if not isinstance(k, K.Callable)], ids=repr)
+@pytest.mark.parametrize("kernel", [k for k in KERNELS if not isinstance(k, K.Callable)], ids=spelled)
 def test_repr_makes_the_kernel_again(kernel):
     assert eval(repr(kernel), vars(K)) == kernel
 
 
-@pytest.mark.parametrize(("kernel", "formula", "options"), PAIRWISE, ids=repr)
+@pytest.mark.parametrize(("kernel", "formula", "options"), PAIRWISE, ids=spelled)
 def test_equals_scikit_learn(kernel, formula, options):
     X, Z = draw(), draw(6, seed=1)
     assert_allclose(kernel(X), formula(X, **options), rtol=1e-12)
@@ -170,7 +170,7 @@ def test_histogram_intersection_is_the_sum_of_minima():
     assert_allclose(K.HistogramIntersection()(X, Z), minimum(X, Z), rtol=1e-12)
 
 
-@pytest.mark.parametrize("kernel", [K.RBF(), K.RBF(on=0), K.Laplacian(), K.Chi2()], ids=repr)
+@pytest.mark.parametrize("kernel", [K.RBF(), K.RBF(on=0), K.Laplacian(), K.Chi2()], ids=spelled)
 def test_unit_diagonals_are_exact(kernel):
     X = 1e4 + draw()
     for Z in (None, X):
@@ -341,7 +341,7 @@ FOREIGN = [k for k in KERNELS if k.accepts_foreign and not isinstance(k, K.Calla
 FOREIGN += [K.RBF(gamma=2.0, on=(3, 0)), K.Polynomial(degree=1), K.Cosine(on=[4]), K.RBF(on=2).normalised()]
 
 
-@pytest.mark.parametrize("kernel", FOREIGN, ids=repr)
+@pytest.mark.parametrize("kernel", FOREIGN, ids=spelled)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_libraries_agree(kernel, dtype, xp):
     X, Z = draw(signed=True).astype(dtype), draw(6, seed=1, signed=True).astype(dtype)
@@ -363,7 +363,7 @@ def test_libraries_agree(kernel, dtype, xp):
     assert_array_equal(to_host(given), X)
 
 
-@pytest.mark.parametrize("kernel", [K.RBF(), K.RBF(on=0), K.Linear().normalised()], ids=repr)
+@pytest.mark.parametrize("kernel", [K.RBF(), K.RBF(on=0), K.Linear().normalised()], ids=spelled)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_unit_diagonals_are_exact_in_any_library(kernel, dtype, xp):
     X = xp.asarray((1e4 + draw()).astype(dtype))
@@ -400,7 +400,7 @@ def test_evaluate_in_any_library(xp):
 
 
 @pytest.mark.parametrize(
-    "kernel", [K.Laplacian(), 2.0 * K.Chi2(), K.HistogramIntersection() + K.Linear(), K.Laplacian() * K.RBF()], ids=repr
+    "kernel", [K.Laplacian(), 2.0 * K.Chi2(), K.HistogramIntersection() + K.Linear(), K.Laplacian() * K.RBF()], ids=spelled
 )
 def test_refused_in_other_libraries(kernel, xp):
     X = xp.asarray(draw())
@@ -644,7 +644,7 @@ def test_refused_names_without_names():
 
 
 @pytest.mark.parametrize(
-    "kernel", [K.RBF(on="each") + K.Linear(), K.Linear() * (2 * K.RBF(on="each"))], ids=repr
+    "kernel", [K.RBF(on="each") + K.Linear(), K.Linear() * (2 * K.RBF(on="each"))], ids=spelled
 )
 def test_refused_each_inside_a_combination(kernel):
     with pytest.raises(ValueError, match=r"on=.each. inside a (sum|product) .*on_columns"):
@@ -665,7 +665,7 @@ def test_refused_when_called():
         K.Callable(lambda X, Z: X, "minimum")(X)
 
 
-@pytest.mark.parametrize("kernel", [K.Chi2(), K.HistogramIntersection(), 2 * K.Chi2() + K.Linear()], ids=repr)
+@pytest.mark.parametrize("kernel", [K.Chi2(), K.HistogramIntersection(), 2 * K.Chi2() + K.Linear()], ids=spelled)
 def test_refused_negative_histograms(kernel):
     X = draw()
     resolved = only(kernel, X)
@@ -675,7 +675,7 @@ def test_refused_negative_histograms(kernel):
 
 
 @pytest.mark.parametrize(
-    "kernel", [K.Chi2(), K.Chi2() + K.Linear(), 2 * K.Chi2(), K.Chi2().normalised()], ids=repr
+    "kernel", [K.Chi2(), K.Chi2() + K.Linear(), 2 * K.Chi2(), K.Chi2().normalised()], ids=spelled
 )
 def test_refused_sparse(kernel):
     X = draw()

@@ -258,8 +258,8 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
     ) -> MKLClassifier:
         """Learn from the next chunk of a stream, in one pass; for ``solver="mirror"`` with an approximation.
 
-        The features are laid down by the first chunk: its landmarks, and the size of its kernels. It should hold as many
-        rows as the rank asked for, or the features be random. No sample is kept, so there is no certificate.
+        The features are laid down by the first chunk: its landmarks, and the size of its kernels. It should hold as
+        many rows as the rank asked for, or the features be random. No sample is kept, so there is no certificate.
 
         Parameters
         ----------
