@@ -400,7 +400,9 @@ def test_evaluate_in_any_library(xp):
 
 
 @pytest.mark.parametrize(
-    "kernel", [K.Laplacian(), 2.0 * K.Chi2(), K.HistogramIntersection() + K.Linear(), K.Laplacian() * K.RBF()], ids=spelled
+    "kernel",
+    [K.Laplacian(), 2.0 * K.Chi2(), K.HistogramIntersection() + K.Linear(), K.Laplacian() * K.RBF()],
+    ids=spelled,
 )
 def test_refused_in_other_libraries(kernel, xp):
     X = xp.asarray(draw())

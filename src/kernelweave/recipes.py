@@ -22,6 +22,7 @@ MARGIN = (*QUADRATIC, "logistic")
 EXACT = "3e4, stored or on demand"
 COMBINED = "5e3, stored"
 ENTRIES = "1e4, stored or on demand"
+PRODUCTS = f"{ENTRIES}; 1e5, features of low rank"
 FEATURES = "1e6, features of low rank"
 
 COLUMNS = ("name", "paper", "minimises", "convex", "sparse", "losses", "scales to", "estimator")
@@ -197,7 +198,7 @@ _RECIPES = [
         solver=Mirror(epochs=20),
         sparse=True,
         losses=("hinge", "logistic", "your own"),
-        scales="1e4, stored or on demand; 1e7, features or a stream",
+        scales="1e4, stored or on demand; streams",
         settings={"multiclass": "joint"},
     ),
     Recipe(
@@ -207,7 +208,7 @@ _RECIPES = [
         penalty=Mixed(exponent=101.0),
         solver=Mirror(epochs=20),
         losses=("hinge", "logistic", "your own"),
-        scales="1e4, stored or on demand; 1e7, features or a stream",
+        scales="1e4, stored or on demand; streams",
         settings={"multiclass": "joint"},
     ),
     Recipe(
@@ -218,7 +219,7 @@ _RECIPES = [
         solver="frank-wolfe",
         loss="hinge",
         sparse=False,
-        scales=ENTRIES,
+        scales=PRODUCTS,
     ),
     Recipe(
         name="nlmkl-p2",
@@ -228,7 +229,7 @@ _RECIPES = [
         solver="frank-wolfe",
         loss="hinge",
         sparse=False,
-        scales=ENTRIES,
+        scales=PRODUCTS,
     ),
     Recipe(
         name="nlmkl-p1",

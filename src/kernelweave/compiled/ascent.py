@@ -74,23 +74,25 @@ def target(smooth, gradient, curvature, beta, linear, ridge, lower, upper):
 def singles(smooth, H, gradient, beta, linear, ridge, lower, upper, least, budget):
     """Move one dual at a time until no move is worth ``least``; ``gradient`` is that of the quadratic part."""
     n = beta.size
-    idle, moves, flat = np.zeros(n, dtype=np.bool_), 1, 1e-300
+    idle, moves, flat = np.zeros(n, dtype=np.bool_), n, 1e-300
+    up, own = np.empty(n), np.empty(n)  # of each dual, its slope; and its curvature, as of some moves ago
     for i in range(n):
         flat = max(flat, FLAT * H[i, i])
+        up[i] = rise(smooth, beta[i], linear[i], ridge[i], lower[i], upper[i])
     for step in range(budget):
         best, worth, fall = -1, least, 0.0
-        for i in range(n):
-            if idle[i]:
-                continue
-            slope = gradient[i] - rise(smooth, beta[i], linear[i], ridge[i], lower[i], upper[i])
-            own = max(H[i, i], flat) + ease(smooth, gradient[i], beta[i], ridge[i], lower[i], upper[i])
-            t = min(max(-slope / own, lower[i] - beta[i]), upper[i] - beta[i])
-            gain = -t * (slope + 0.5 * own * t)
-            if gain > worth:
-                best, worth, fall = i, gain, slope
+        if moves < n:
+            for i in range(n):
+                slope = gradient[i] - up[i]
+                t = min(max(-slope / own[i], lower[i] - beta[i]), upper[i] - beta[i])
+                gain = -t * (slope + 0.5 * own[i] * t)
+                if gain > worth and not idle[i]:
+                    best, worth, fall = i, gain, slope
         if best < 0:
             if moves == 0:
                 return step
+            for i in range(n):
+                own[i] = max(H[i, i], flat) + ease(smooth, gradient[i], beta[i], ridge[i], lower[i], upper[i])
             idle[:] = False
             moves = 0
             continue
@@ -101,6 +103,7 @@ def singles(smooth, H, gradient, beta, linear, ridge, lower, upper, least, budge
             idle[i] = True
             continue
         beta[i] = new
+        up[i] = rise(smooth, new, linear[i], ridge[i], lower[i], upper[i])
         moves += 1
         for j in range(n):
             gradient[j] += t * H[i, j]
@@ -134,13 +137,15 @@ def opposite(H, gradient, beta, lower, upper, up, down):
 def pairs(H, gradient, beta, lower, upper, least, budget):
     """Move two duals of the entropy by opposite amounts, so that their sum stays, until no move is worth ``least``."""
     n = beta.size
-    slope, own = np.empty(n), np.empty(n)
+    slope, up, own = np.empty(n), np.empty(n), np.empty(n)
     idle, moves = np.zeros(n, dtype=np.bool_), 1
+    for i in range(n):
+        up[i] = rise(True, beta[i], 0.0, 0.0, lower[i], upper[i])
+        own[i] = H[i, i] + ease(True, gradient[i], beta[i], 0.0, lower[i], upper[i])
     for step in range(budget):
         level, total = 0.0, 0.0
         for i in range(n):
-            slope[i] = gradient[i] - rise(True, beta[i], 0.0, 0.0, lower[i], upper[i])
-            own[i] = H[i, i] + ease(True, gradient[i], beta[i], 0.0, lower[i], upper[i])
+            slope[i] = gradient[i] - up[i]
             level += slope[i] / own[i]
             total += 1.0 / own[i]
         level /= total
@@ -152,6 +157,8 @@ def pairs(H, gradient, beta, lower, upper, least, budget):
         if first < 0:
             if moves == 0:
                 return step
+            for i in range(n):
+                own[i] = H[i, i] + ease(True, gradient[i], beta[i], 0.0, lower[i], upper[i])
             idle[:] = False
             moves = 0
             continue
@@ -166,16 +173,19 @@ def pairs(H, gradient, beta, lower, upper, least, budget):
         if other < 0:
             idle[first] = True
             continue
-        up, down = (other, first) if side > 0.0 else (first, other)
-        t = opposite(H, gradient, beta, lower, upper, up, down)
-        if 0.5 * t * (slope[down] - slope[up]) <= 0.1 * least:
+        rises, falls = (other, first) if side > 0.0 else (first, other)
+        t = opposite(H, gradient, beta, lower, upper, rises, falls)
+        if 0.5 * t * (slope[falls] - slope[rises]) <= 0.1 * least:
             idle[first] = True
             continue
-        beta[up] += t
-        beta[down] -= t
+        beta[rises] += t
+        beta[falls] -= t
+        for i in (rises, falls):
+            up[i] = rise(True, beta[i], 0.0, 0.0, lower[i], upper[i])
+            own[i] = H[i, i] + ease(True, gradient[i], beta[i], 0.0, lower[i], upper[i])
         moves += 1
         for j in range(n):
-            gradient[j] += t * (H[up, j] - H[down, j])
+            gradient[j] += t * (H[rises, j] - H[falls, j])
     return budget
 
 
