@@ -108,8 +108,10 @@ VIEWS = [grams.FactorProducts, grams.ProductGram]  # of another representation's
 APPROXIMATIONS = [grams.Nystroem(rank=5), grams.PivotedCholesky(rank=5), grams.RandomFeatures(rank=6)]
 ROUGH = ["mwu"]  # meant for a gap of 1e-2; with tests of its own
 ON_PAIRS = ["frank-wolfe"]  # on products of kernels; with tests of its own
-FACTORS = sorted(name for name, solver in solvers._NAMES.items() if "fold" in solver.needs)  # on factors
-SOLVERS = sorted(set(solvers._NAMES) - set(ROUGH) - set(ON_PAIRS) - set(FACTORS))  # on kernels
+UNBIASED = ["ascent", "mirror", "rows"]  # for joint margins and problems without a bias; with tests of their own
+ON_FACTORS = {name for name, solver in solvers._NAMES.items() if "fold" in solver.needs}
+FACTORS = sorted(ON_FACTORS - set(UNBIASED))
+SOLVERS = sorted(set(solvers._NAMES) - set(ROUGH) - set(ON_PAIRS) - set(UNBIASED) - ON_FACTORS)  # on kernels
 
 SPARSE_ONLY = ["level", "proximal", "qcqp", "silp", "simplemkl", "skm"]  # take no penalty but l1
 

@@ -201,7 +201,7 @@ FIT = {
         "does not exist for sample 0",
     ),
     "unknown psd": ({"psd": "maybe"}, X, ValueError, "choose one of 'check', 'clip', 'trust'"),
-    "unknown multiclass": ({"multiclass": "joint"}, X, ValueError, "choose one of 'ovr', 'ovo'"),
+    "unknown multiclass": ({"multiclass": "ecoc"}, X, ValueError, "choose one of 'ovr', 'ovo', 'joint'"),
     "unknown class_weight": ({"class_weight": "even"}, X, ValueError, "class_weight='even' is not known"),
     "class_weight zero": (
         {"class_weight": {"yes": 0.0, "no": 1.0}},

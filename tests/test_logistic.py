@@ -89,7 +89,7 @@ def test_unbalanced_classes_keep_their_odds(rng):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"loss": "hinge"}, "predict_proba needs loss='logistic', not 'hinge': use that, or wrap"),
+        ({"loss": "hinge"}, "predict_proba needs loss='logistic' or probability=True, not 'hinge' alone"),
         ({"multiclass": "ovo"}, "predict_proba needs multiclass='ovr'"),
     ],
 )
@@ -100,6 +100,9 @@ def test_what_has_no_probabilities_says_so(params, message):
     assert message in f"{refusal.value} {refusal.value.__cause__}"
 
 
-def test_stored_kernels_have_no_solver_for_it(wdbc):
-    with pytest.raises(ValueError, match=r"for features \(approximation=...\), solver='newton'"):
-        machine(approximation=None).fit(*wdbc)
+def test_stored_kernels_and_features_of_all_their_ranks_agree(wdbc):
+    X, y = wdbc[0][:120], wdbc[1][:120]
+    exact = machine(approximation=None, tol=1e-7).fit(X, y)
+    assert exact.solver_ == "ascent"
+    features = machine(approximation=kw.Nystroem(rank=120), tol=1e-7).fit(X, y)
+    np.testing.assert_allclose(features.predict_proba(X), exact.predict_proba(X), atol=1e-3)

@@ -22,12 +22,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import kernelweave as kw
 from kernelweave import DenseGram, Problem, certify, losses, penalties, solve, solvers
 from kernelweave import kernels as K
-from kernelweave.grams import LowRankGram, ProductGram, products
+from kernelweave.grams import FactorProducts, LowRankGram, ProductGram, products
 from kernelweave.penalties import SpectralNorm
 from kernelweave.penalties.spectral import Matrix, largest
 from kernelweave.problem import Point, Status
 from reference import error, factor, minimum
-from registry import GRAMS, LOSSES, PENALTIES, SOLVERS, label, sized
+from registry import FACTORS, GRAMS, LOSSES, PENALTIES, SOLVERS, factored, label, sized
 from test_reference import STACK, Y
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "and_of_two_views.py"
@@ -146,7 +146,7 @@ def test_contradictory_copies_leave_rounding_and_no_refusal():
 
 
 def test_what_has_no_entries_has_no_products():
-    with pytest.raises(TypeError, match="which LowRankGram does not have: use approximation=None"):
+    with pytest.raises(TypeError, match="which LowRankGram does not have: use FactorProducts"):
         ProductGram(LowRankGram(np.ones((3, 2)), [1, 1]))
 
 
@@ -361,7 +361,8 @@ def test_frank_wolfe_refuses_penalties_on_kernels(penalty):
 
 @pytest.mark.parametrize("solver", [*SOLVERS, "mwu"])
 def test_other_solvers_refuse_products(solver):
-    with pytest.raises(ValueError, match=f"solver '{solver}' needs .* which ProductGram lacks: use solver='auto'"):
+    why = "learns no bias" if solver == "mirror" else "needs .* which ProductGram lacks: use solver='auto'"
+    with pytest.raises(ValueError, match=f"solver '{solver}' {why}"):
         solve(posed(mixed_signs(10, 2, 0)), solver)
 
 
@@ -587,11 +588,6 @@ def test_other_penalties_have_no_pair_weights(data, bank):
         _ = model.pair_weights_
 
 
-def test_approximations_are_refused_before_any_work():
-    with pytest.raises(ValueError, match="penalty='spectral' multiplies kernels entry by entry"):
-        kw.recipe("nuc-mkl", approximation="nystroem").fit(np.eye(4), [0, 1, 0, 1])
-
-
 def test_zero_kernels_are_left_out(data, bank):
     X, y = data
     zero = K.Callable(lambda A, B: np.zeros((len(A), len(B))), "nothing", psd=True)
@@ -661,3 +657,222 @@ def test_a_combined_kernel_beyond_memory_is_refused(monkeypatch, rng):
     model = kw.MKLClassifier(K.rbf(gamma=[0.1, 1.0]), penalty="spectral", memory=10_000)
     with pytest.raises(ValueError, match="penalty='spectral' needs one combined kernel of 60 samples"):
         model.fit(X, X[:, 0] > 0)
+
+
+# -- on features of low rank --
+
+
+def narrow(n, m=3, seed=0, rank=2, dtype=float):
+    """Return kernels of low rank as features and as matrices, and labels that a product tells apart."""
+    rng = np.random.default_rng(seed)
+    parts = [rng.uniform(0.5, 1.5) * rng.normal(size=(n, rank)).astype(dtype) for _ in range(m)]
+    y = np.where(parts[0][:, 0] * parts[1][:, 0] + 0.5 * rng.normal(size=n) > 0, 1.0, -1.0)
+    return LowRankGram(np.hstack(parts), [rank] * m), DenseGram(np.stack([V @ V.T for V in parts], axis=2)), y
+
+
+@each_terms
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_of_features_are_those_of_their_kernels(linear_terms, dtype, rng, monkeypatch):
+    factors = narrow(40, dtype=dtype)[0]
+    exact = np.stack([V @ V.T for V in np.split(factors.features.astype(float), 3, axis=1)], axis=2)
+    beta = rng.normal(size=40) * (rng.random(40) > 0.4)
+    view, twin = FactorProducts(factors, linear_terms), ProductGram(DenseGram(exact), linear_terms)
+    u, index = rng.random(view.shape[1]), np.array([3, 1, 16])
+    assert view.shape == twin.shape == (40, 3 + linear_terms)
+    for chunk in (2**22, 20):
+        monkeypatch.setattr("kernelweave.grams.lowrank.CHUNK", chunk)
+        assert_allclose(view.quad(beta).matrix, twin.quad(beta).matrix, rtol=1e-9)
+        assert_allclose(view.matvec(beta, u), twin.matvec(beta, u), rtol=1e-9, atol=1e-9)
+    assert_allclose(view.combine(index, u), twin.combine(index, u), rtol=1e-9)
+    assert_allclose(view.diagonal(), twin.diagonal(), rtol=1e-9)
+    assert_allclose(view.take(index).combine(np.arange(3), u), twin.combine(index, u), rtol=1e-9)
+    u[1] = 0.0
+    square = view.features(u)
+    assert square.shape == (40, 1)
+    assert square.features.shape[1] == (4 + linear_terms) * (5 + linear_terms) // 2  # columns without weight stay out
+    assert_allclose(square.matvec(beta, np.ones(1)), twin.matvec(beta, u), rtol=1e-9, atol=1e-9)
+
+
+@each_terms
+@each_loss
+@pytest.mark.parametrize("n", [30, 150], ids=["kernel", "features"])
+@pytest.mark.parametrize("C", [0.1, 10.0])
+def test_features_lead_to_the_answer_of_their_kernels(n, C, loss, linear_terms):
+    factors, dense, y = narrow(n)
+    ours, theirs = (Problem(gram, loss, SpectralNorm(linear_terms), y, C) for gram in (factors, dense))
+    assert ours.gram.explicit is (n == 150)
+    found, twin = solve(ours, tol=1e-7), solve(theirs, tol=1e-7)
+    assert found.converged and found.solver == "frank-wolfe"
+    again = certify(theirs, Point(found.coef, found.weights))
+    assert again.upper == pytest.approx(found.certificate.upper, rel=1e-9)
+    assert found.certificate.lower <= twin.certificate.upper * (1 + 1e-10)
+    assert found.certificate.upper >= twin.certificate.lower * (1 - 1e-10)
+    assert_allclose(found.weights, twin.weights, atol=1e-3)
+    f, g = (p.gram.matvec(s.coef, s.weights) + s.intercept for p, s in ((ours, found), (theirs, twin)))
+    assert_allclose(f, g, atol=2e-3 * np.abs(g).max())
+
+
+@pytest.mark.parametrize("explicit", [True, False], ids=["features", "kernel"])
+@pytest.mark.parametrize(
+    ("linear_terms", "value", "weights"),
+    [(False, 1.859652, (0.43167, 0.82228, 0.37084)), (True, 1.719928, (0.40026, 0.80640, 0.32589, 0.28863))],
+)
+def test_known_values_from_features(explicit, linear_terms, value, weights, monkeypatch):
+    monkeypatch.setattr("kernelweave.grams.factorproducts.FEW", 0 if explicit else 1)
+    problem = Problem(factored(STACK, None), losses.Hinge(), SpectralNorm(linear_terms), Y, 1.0)
+    assert problem.gram.explicit is explicit
+    found = solve(problem, tol=1e-10)
+    assert found.gap <= 1e-10
+    assert found.certificate.upper == pytest.approx(value, rel=1e-6)
+    assert_allclose(found.weights, weights, atol=2e-5)
+
+
+def test_machines_on_features_begin_with_the_last_duals(monkeypatch):
+    factors, _, y = narrow(150)
+    problem = Problem(factors, losses.Hinge(), SpectralNorm(), y, 1.0)
+    starts = []
+
+    def watched(machine, tol, start):
+        starts.append(start.copy())
+        return solve(machine, tol=tol, start=start)
+
+    monkeypatch.setattr("kernelweave.solvers.frank_wolfe.solve", watched)
+    found = solve(problem, tol=1e-6)
+    assert len(starts) == found.n_iter > 2
+    assert not starts[0].any() and all(start.any() for start in starts[1:])
+    warm = solve(problem, tol=1e-6, start=found.beta)
+    assert warm.n_iter < found.n_iter
+
+
+def test_an_interrupted_machine_on_features_ends_the_fit(monkeypatch):
+    factors, _, y = narrow(150)
+    machines = []
+
+    def interrupted(machine, tol, start):
+        machines.append(solve(machine, tol=tol, start=start))
+        return replace(machines[-1], status=Status.INTERRUPTED) if len(machines) == 2 else machines[-1]
+
+    monkeypatch.setattr("kernelweave.solvers.frank_wolfe.solve", interrupted)
+    with pytest.warns(RuntimeWarning, match="interrupted"):
+        found = solve(Problem(factors, losses.Hinge(), SpectralNorm(), y, 1.0), tol=1e-9)
+    assert found.status is Status.INTERRUPTED and len(machines) == 2
+    assert found.certificate.lower < found.certificate.upper < np.inf
+
+
+def test_machines_on_features_that_stall_end_the_fit(monkeypatch):
+    """A machine that has no more to give is not asked for more, and the gap reached is told."""
+    factors, _, y = narrow(150)
+    asked = []
+
+    def stalled(machine, tol, start):
+        asked.append(tol)
+        found = solve(machine, tol=max(tol, 1e-4), start=start)
+        return replace(found, status=Status.STALLED) if tol < 1e-4 else found
+
+    monkeypatch.setattr("kernelweave.solvers.frank_wolfe.solve", stalled)
+    found = solve(Problem(factors, losses.Hinge(), SpectralNorm(), y, 1.0), tol=1e-8)
+    assert found.status is Status.STALLED
+    assert 1e-8 < found.gap < 1e-2
+    assert min(asked) == max(asked)
+
+
+@pytest.mark.parametrize("solver", [*SOLVERS, *FACTORS, "mwu"])
+def test_other_solvers_refuse_products_of_features(solver):
+    factors, _, y = narrow(20)
+    why = "learns no bias" if solver == "mirror" else "needs .* which FactorProducts lacks: use solver='auto'"
+    with pytest.raises(ValueError, match=f"solver '{solver}' {why}"):
+        solve(Problem(factors, losses.Hinge(), SpectralNorm(), y, 1.0), solver)
+
+
+def test_products_of_features_are_refused_where_there_are_none():
+    factors, _, y = narrow(20)
+    with pytest.raises(ValueError, match="use degree=2, or approximation=None"):
+        Problem(factors, losses.Hinge(), SpectralNorm(degree=3), y, 1.0)
+    with pytest.raises(ValueError, match="use degree=2, or approximation=None"):
+        kw.MKLClassifier(penalty=SpectralNorm(degree=3), approximation="nystroem").fit("not looked at", y)
+    problem = Problem(factors, losses.Hinge(), SpectralNorm(), y, 1.0)
+    with pytest.raises(ValueError, match="weighs kernels, not products of them"):
+        replace(problem, penalty=penalties.L1())
+    with pytest.raises(ValueError, match="differs between the penalty and FactorProducts"):
+        replace(problem, penalty=SpectralNorm(linear_terms=False))
+
+
+def test_products_of_features_run_on_numpy(xp):
+    factors, _, _ = narrow(20)
+    if xp is np:
+        pytest.skip("these are its own")
+    with pytest.raises(TypeError, match="Products of kernels run on NumPy, and the features are a"):
+        FactorProducts(LowRankGram(xp.asarray(factors.features), factors.ranks))
+    model = kw.recipe("nuc-mkl", "linear", approximation=kw.Nystroem(rank=3))
+    with pytest.raises(TypeError, match="convert X yourself, or use a penalty that adds kernels, such as 'lp'"):
+        model.fit(xp.asarray(factors.features), factors.features[:, 0] > 0)
+
+
+def test_products_of_features_beyond_memory_are_refused(data, bank):
+    X, y = data
+    model = kw.recipe("nuc-mkl", bank, approximation=kw.Nystroem(rank=2), random_state=0)
+    needed = 8 * len(X) * 7 * 8 // 2  # two columns of each kernel, and the one of ones
+    assert model.set_params(memory=needed).fit(X, y).storage_.endswith(", products 39.4 KiB")
+    with pytest.raises(ValueError, match=r"180 samples, 28 products\), but memory=40319 allows .* use a smaller rank"):
+        model.set_params(memory=needed - 1).fit(X, y)
+
+
+@each_terms
+@pytest.mark.parametrize("explicit", [True, False], ids=["features", "kernel"])
+def test_an_approximation_of_full_rank_changes_nothing(data, bank, linear_terms, explicit):
+    X, y = data
+    bank = K.linear(on=[0, 1]) + K.linear(on=[2, 3]) if explicit else bank
+    plain = kw.MKLClassifier(bank, penalty=SpectralNorm(linear_terms), C=0.1, tol=1e-9)
+    model = clone(plain).set_params(approximation=kw.Nystroem(rank=120)).fit(X[:120], y[:120])
+    plain.fit(X[:120], y[:120])
+    assert_allclose(model.weights_, plain.weights_, atol=1e-5)
+    assert_allclose(model.pair_weights_, plain.pair_weights_, atol=1e-5)
+    assert_allclose(model.decision_function(X), plain.decision_function(X), atol=1e-4)
+    assert model.objective_ == pytest.approx(plain.objective_, rel=1e-8)
+    assert model.kernel_names_ == plain.kernel_names_
+    assert_allclose(model.approximation_error_, 0.0, atol=1e-9)
+    assert len(model.approximation_error_) == len(model.weights_)
+
+
+@pytest.mark.parametrize("approximation", ["nystroem", "cholesky", kw.RandomFeatures(rank=30)], ids=label)
+@pytest.mark.parametrize("multiclass", ["ovr", "ovo"])
+def test_several_classes_on_features(approximation, multiclass):
+    X, y = load_iris(return_X_y=True)
+    bank = K.rbf(gamma=[0.1, 1.0])
+    model = kw.recipe("nuc-mkl", bank, approximation=approximation, multiclass=multiclass, random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.95
+    assert model.pair_weights_.shape == (3, 3, 3)
+    assert model.dual_gap_ <= 1e-3
+
+
+def test_models_on_features_round_trip_and_report(data, bank, monkeypatch):
+    X, y = data
+    model = kw.recipe("nlmkl-p2", bank, approximation=kw.Nystroem(rank=3), random_state=0).fit(X.astype(np.float32), y)
+    values = model.decision_function(X)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).decision_function(X), values)
+    again = clone(model).fit(X.astype(np.float32), y)
+    assert_allclose(again.decision_function(X), values)
+    assert "certified for the approximated kernels" in model.summary()
+    assert "low rank float32, 3 kernels, 9 columns" in model.storage_
+    monkeypatch.setattr("kernelweave.assemble.products.BLOCK", 8 * 9 * 7)
+    assert_allclose(model.decision_function(X), values, rtol=1e-9)
+    along = kw.path(kw.recipe("nuc-mkl", bank, approximation=kw.Nystroem(rank=3), random_state=0), X, y, C=[0.1, 1.0])
+    assert along.weights.shape == (2, 4) and along.gaps.max() <= 1e-3
+
+
+def test_kernels_left_out_have_no_features(data, bank):
+    X, y = data
+    zero = K.Callable(lambda A, B: np.zeros((len(A), len(B))), "nothing", psd=True)
+    ranked = {"approximation": kw.Nystroem(rank=3), "random_state": 0}
+    with pytest.warns(UserWarning, match="weight 0: nothing"):
+        model = kw.recipe("nuc-mkl", [zero, *bank], **ranked).fit(X, y)
+    plain = kw.recipe("nuc-mkl", bank, **ranked).fit(X, y)
+    assert_allclose(model.weights_, np.append(0.0, plain.weights_))
+    assert_allclose(model.decision_function(X), plain.decision_function(X))
+
+
+def test_a_model_on_features_without_coefficients_is_its_intercept(data, bank):
+    X, y = data
+    posed = kw.recipe("nuc-mkl", bank, approximation=kw.Nystroem(rank=3), random_state=0)._pose(X, y)
+    predictor = posed.assembly.predictor(posed.targets, np.full((1, 4), 0.5), np.zeros((1, 180)), np.array([0.25]))
+    assert_allclose(predictor.decide(X), 0.25)

@@ -6,7 +6,14 @@ from .factors import FactorAssembly, FactorExpansion, described, from_factors
 from .labels import Targets, Task, read_targets, read_weight, split_tasks
 from .memory import available_memory, check_memory
 from .parameters import Options, check_number, check_whole
-from .products import ProductAssembly, ProductExpansion, check_products, paired
+from .products import (
+    FactorProductAssembly,
+    FactorProductExpansion,
+    ProductAssembly,
+    ProductExpansion,
+    check_products,
+    paired,
+)
 from .stacks import KernelAssembly, from_samples, from_stack, read_stack, real_array, resolve_bank
 from .tensors import check_together, read_labels, read_tensor
 
@@ -15,6 +22,8 @@ __all__ = [
     "Combination",
     "FactorAssembly",
     "FactorExpansion",
+    "FactorProductAssembly",
+    "FactorProductExpansion",
     "KernelAssembly",
     "Options",
     "Predictor",

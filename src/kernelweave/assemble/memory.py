@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import free_bytes, is_foreign, readable
+from ..grams import FactorProducts
 
 SHARE = 0.8  # of the memory available, how much "auto" lets the kernels take
 CACHE_SHARE = 0.5  # the same for columns kept of kernels that are not stored
@@ -68,6 +69,17 @@ def allowed_features(X: Any, memory: Any = "auto") -> float:
         return float(memory)
     free = free_bytes(X) if is_foreign(X) else None
     return FEATURES_SHARE * (available_memory() if free is None else free)
+
+
+def check_products_memory(gram: FactorProducts, memory: Any = "auto") -> None:
+    """Refuse products of features that would not fit, before they are formed."""
+    allowed, (n, _) = _allowed(memory, FEATURES_SHARE), gram.shape
+    if gram.nbytes > allowed:
+        raise ValueError(
+            f"The products of features would take {readable(gram.nbytes)} ({n} samples, {gram.width} products), but "
+            f"memory={memory!r} allows {readable(allowed)}: use a smaller rank in approximation=, fewer kernels, or a "
+            "larger memory= in bytes."
+        )
 
 
 def available_memory() -> float:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+from scipy.linalg import block_diag
 
+from ..arrays import readable
+from ..grams import FactorProducts
+from ..grams.factorproducts import check_degree
 from ..penalties import Fixed, SpectralNorm
 from ..problem import Problem
 from .base import Assembly
 from .expansion import BLOCK, Expansion
+from .factors import FactorAssembly
 from .labels import Targets
+from .memory import check_products_memory
 from .parameters import Options
 from .stacks import KernelAssembly
 
@@ -19,23 +25,37 @@ UNITY = "unity"  # name of the kernel that is 1 everywhere
 
 
 def check_products(penalty: Any, options: Options) -> None:
-    """Refuse products of kernels that are only approximated."""
+    """Refuse products of more than two kernels that are only approximated, before any work is done."""
     if isinstance(penalty, SpectralNorm) and options.approximation is not None:
-        raise ValueError(
-            "penalty='spectral' multiplies kernels entry by entry, which features of low rank do not have: use "
-            "approximation=None, or a penalty that adds kernels, such as 'lp'."
-        )
+        check_degree(penalty.degree)
 
 
-def paired(assembly: Assembly, penalty: Any) -> Assembly:
+def paired(assembly: Assembly, penalty: Any, options: Options) -> Assembly:
     """Return the assembly of what a penalty weighs: the kernels, or all pairs of them."""
     if not isinstance(penalty, SpectralNorm):
         return assembly
-    assert isinstance(assembly, KernelAssembly)
     names, kept, scales = assembly.names, assembly.kept, assembly.scales
     if penalty.linear_terms:
         names, kept, scales = [*names, UNITY], np.append(kept, len(names)), np.append(scales, 1.0)
+    if isinstance(assembly, FactorAssembly):
+        return _paired_factors(assembly, penalty, names, kept, scales, options)
+    assert isinstance(assembly, KernelAssembly)
     return ProductAssembly(assembly.gram, names, kept, scales, None, assembly, penalty.degree)
+
+
+def _paired_factors(
+    assembly: FactorAssembly,
+    penalty: SpectralNorm,
+    names: list[str],
+    kept: np.ndarray,
+    scales: np.ndarray,
+    options: Options,
+) -> FactorProductAssembly:
+    gram = FactorProducts(assembly.gram, penalty.linear_terms, penalty.degree)
+    check_products_memory(gram, options.memory)
+    assert assembly.lost is not None
+    lost = np.append(assembly.lost, np.zeros(len(names) - len(assembly.names)))
+    return FactorProductAssembly(gram, names, kept, scales, lost, assembly)
 
 
 @dataclass(frozen=True)
@@ -104,3 +124,64 @@ class ProductExpansion:
             for p, weight in enumerate(self.kernels.weights[k]):
                 mixed[p] += weight * matrix
         return mixed
+
+
+@dataclass(frozen=True)
+class FactorProductAssembly(Assembly):
+    """Kernels as features whose products are weighed; the kernel that is 1 everywhere, if there, is the last."""
+
+    gram: FactorProducts
+    factors: FactorAssembly
+
+    @property
+    def storage(self) -> str:
+        return f"{self.factors.storage}, products {readable(self.gram.nbytes)}"
+
+    def check_energies(self, problem: Problem, beta: np.ndarray) -> None:
+        """Features are positive semidefinite by construction, and so are products: there is nothing to refuse."""
+
+    def predictor(
+        self, targets: Targets, weights: np.ndarray, coef: np.ndarray, intercept: np.ndarray
+    ) -> FactorProductExpansion:
+        forms = [self.gram.form(beta, u) for beta, u in zip(coef, weights[:, self.kept], strict=True)]
+        parts = [_directions(form) for form in forms]
+        directions, signs = np.hstack([part[0] for part in parts]), block_diag(*[part[1][:, None] for part in parts])
+        D = self.factors.gram.features.shape[1]
+        linear, shift = self.factors.maps.predictor(directions[:D]), directions[D:].sum(axis=0)
+        shape = (targets.n_rows, len(self.names))
+        return FactorProductExpansion(linear, shift, signs, intercept, self.factors.like, shape)
+
+
+def _directions(
+    form: np.ndarray,  # (D, D)
+) -> tuple[np.ndarray, np.ndarray]:  # (D, r), (r,)
+    """Return directions g and signs s with ``v' form v = sum_j s_j (g_j'v)^2``; columns without weight stay out."""
+    live = np.flatnonzero(form.any(axis=0)) if form.any() else np.arange(1)
+    values, vectors = np.linalg.eigh(form[np.ix_(live, live)])
+    directions = np.zeros((form.shape[0], live.size))
+    directions[live] = vectors * np.sqrt(np.abs(values))
+    return directions, np.sign(values)
+
+
+@dataclass(frozen=True)
+class FactorProductExpansion:
+    """What prediction needs: each problem's quadratic form of the features, as signed squares of linear functions."""
+
+    linear: Any  # decide(X) -> (n, r) values of the linear functions
+    shift: np.ndarray  # (r,) added to them, for the kernel that is 1 everywhere
+    signs: np.ndarray  # (r, n_problems) of their squares, 0 where they are another problem's
+    intercept: np.ndarray  # (n_problems,)
+    like: np.ndarray  # of the precision that new samples must have
+    shape: tuple[int, int]
+    degree: ClassVar[int] = 2
+
+    def decide(self, X: Any) -> np.ndarray:  # (n, n_problems)
+        """Return the decision values of new samples, some rows at a time."""
+        step = max(1, BLOCK // (8 * self.shift.size))
+        out = np.tile(self.intercept, (X.shape[0], 1))
+        for start in range(0, X.shape[0], step):
+            block = slice(start, start + step)
+            out[block] += (self.linear.decide(X[block]) + self.shift) ** 2 @ self.signs
+        if not np.all(np.isfinite(out)):
+            raise ValueError("X leads to NaN or infinite kernel values: check how it was made, or scale it.")
+        return out

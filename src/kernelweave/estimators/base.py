@@ -18,7 +18,6 @@ from ..arrays import Array, device_of, is_foreign, kind_of, namespace, spread
 from ..assemble import (
     Assembly,
     Options,
-    ProductExpansion,
     Targets,
     Task,
     check_number,
@@ -258,7 +257,7 @@ class MKLEstimator(BaseEstimator):
     def pair_weights_(self) -> np.ndarray:
         """Weight of the product of each two kernels, for penalties on pairs of kernels only."""
         check_is_fitted(self)
-        if not isinstance(self._predictor, ProductExpansion) or self._predictor.degree != 2:
+        if getattr(self._predictor, "degree", None) != 2:
             raise AttributeError("pair_weights_ is what SpectralNorm(degree=2) learns; others have weights_ only.")
         return self.weights_[..., :, None] * self.weights_[..., None, :]
 

@@ -81,7 +81,8 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         Replace every kernel by features of low rank, so that time and memory grow linearly with the samples:
         "nystroem", "cholesky", "random_features", or `kernelweave.Nystroem`, `kernelweave.PivotedCholesky`,
         `kernelweave.RandomFeatures` with their rank. The certificate is then about the approximated kernels;
-        `approximation_error_` says how much of each kernel was lost. Not for kernels="precomputed".
+        `approximation_error_` says how much of each kernel was lost. Not for kernels="precomputed"; with products of
+        kernels, penalty="spectral", for samples of NumPy and small ranks.
     normalize : {"trace", "diagonal", "center", None}, default="trace"
         Size of the kernels on the training samples, on which the weights depend. "trace": mean diagonal 1.
         "diagonal": every k(x, x) is 1. "center": variance 1 in feature space, that is mean diagonal minus
@@ -370,7 +371,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         targets = read_targets(y, sample_weight, self.class_weight, beside=X if is_foreign(X) else None)
         tasks = split_tasks(targets, self.multiclass)
         loss, bias = self._question(loss, targets.classes.size)
-        assembly = paired(self._assemble(X, frame, options, targets), penalty)
+        assembly = paired(self._assemble(X, frame, options, targets), penalty, options)
         kept = assembly.cut(penalty) if isinstance(penalty, MixingPenalty) else penalty
         return Posed(assembly, targets, tasks, loss, kept, bias, options.psd)
 

@@ -4,6 +4,7 @@ from .approximations import Approximation, Nystroem, PivotedCholesky, RandomFeat
 from .base import GramStack
 from .cached import CachedGram
 from .dense import DenseGram
+from .factorproducts import FactorProducts
 from .lowrank import LowRankGram
 from .products import ProductGram
 
@@ -11,6 +12,7 @@ __all__ = [
     "Approximation",
     "CachedGram",
     "DenseGram",
+    "FactorProducts",
     "GramStack",
     "LowRankGram",
     "Nystroem",

@@ -15,6 +15,8 @@ from ..penalties.spectral import Matrix, SpectralNorm, Top, largest
 from .base import GramStack
 from .cached import COMBINED, CachedGram
 from .dense import DenseGram
+from .factorproducts import FactorProducts
+from .lowrank import LowRankGram
 
 FORMED = 128  # kernels up to which the matrix of energies is formed: one matrix product is cheaper than many passes
 TILE = 2**20  # kernel entries worked on at a time
@@ -49,11 +51,13 @@ class ProductGram(GramStack):
     [[1.0, 1.0], [1.0, 1.0]]
     """
 
+    explicit = False  # a machine is trained on the combined kernel
+
     def __init__(self, base: GramStack, linear_terms: bool = False, degree: int = 2):
         if not isinstance(base, DenseGram | CachedGram):
             raise TypeError(
                 f"Products of kernels need the kernels' entries, which {type(base).__name__} does not have: "
-                "use approximation=None, or a penalty that adds kernels, such as 'lp'."
+                "use FactorProducts for features of low rank."
             )
         self.base, self.linear_terms, self.degree = base, bool(linear_terms), int(degree)
 
@@ -211,12 +215,15 @@ def as_weighed(gram: GramStack, penalty: MixingPenalty) -> GramStack:
     (2, 4)
     """
     if not isinstance(penalty, SpectralNorm):
-        if isinstance(gram, ProductGram):
+        if isinstance(gram, ProductGram | FactorProducts):
             raise ValueError(f"penalty {penalty} weighs kernels, not products of them: give the kernels themselves.")
         return gram
     penalty.check(gram.shape[1])
-    if not isinstance(gram, ProductGram):
+    if not isinstance(gram, ProductGram | FactorProducts):
+        if isinstance(gram, LowRankGram):
+            return FactorProducts(gram, penalty.linear_terms, penalty.degree)
         return ProductGram(gram, penalty.linear_terms, penalty.degree)
     if (gram.linear_terms, gram.degree) != (penalty.linear_terms, penalty.degree):
-        raise ValueError("linear_terms or degree differs between the penalty and ProductGram: give the kernels.")
+        what = type(gram).__name__
+        raise ValueError(f"linear_terms or degree differs between the penalty and {what}: give the kernels.")
     return gram

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..losses.base import BoxQuadratic
-from ..penalties import SpectralNorm
+from ..penalties import Fixed, SpectralNorm
 from ..penalties.spectral import Energies, length
 from ..problem import Certificate, Point, Problem, Status
-from .base import Solver
+from .base import Solver, solve
 from .machines import combined, smo
 
 TINY = 100  # samples up to which a problem is solved to PRECISE at once, which costs next to nothing
@@ -48,7 +48,8 @@ class FrankWolfeState:
     ratios: np.ndarray | None = None  # (m,)
     power: float = np.inf
     unjudged: int = 0
-    met: bool = True  # whether the last machine came to the violation it was asked for
+    met: bool = True  # whether the last machine came to what it was asked for, or as far as floating point lets it
+    least: float = LEAST_EPS  # the least that machines can be asked for
 
 
 class FrankWolfe(Solver):
@@ -60,6 +61,11 @@ class FrankWolfe(Solver):
     eigenvalues are about as large as the largest; then the shares ``u_a^2`` go by a power of their ratios
     ``(M u)_a / u_a`` instead, the more carefully the more often it happens. A step is a machine, so ``n_iter_`` counts
     machines.
+
+    With kernels of low rank, D columns in all, the square has the D (D + 1) / 2 products of columns as its features.
+    Where these are at most half as many as the samples, a machine is a problem of its own with that one kernel, which
+    `solve` hands to the solver on features that "auto" chooses, with the last duals to begin with; otherwise the square
+    is formed from the features, and SMO trains on it.
 
     Examples
     --------
@@ -83,17 +89,15 @@ class FrankWolfe(Solver):
         weights = np.full(m, m ** (-1.0 / problem.gram.degree))
         if beta.any():
             weights = problem.penalty.weights(problem.gram.energies(beta))
-        tol = min(tol, PRECISE) if n <= TINY else tol
+        tol = min(tol, PRECISE) if n <= TINY and not problem.gram.explicit else tol
         return FrankWolfeState(box, weights, beta, np.zeros(n), tol, FIRST * tol)
 
     def step(self, problem: Problem, state: FrankWolfeState) -> bool:
         if state.energies is not None:
             _move(problem, state)
-        kernel = combined(problem, state.weights)
-        beta, state.met = smo(kernel, state.box, state.beta, max(state.eps, LEAST_EPS))
-        state.beta = problem.feasible(beta)
+        train = _train_on_features if problem.gram.explicit else _train_on_kernel
+        train(problem, state, max(state.eps, state.least))
         self.refresh(problem, state)
-        state.f = kernel @ state.beta
         state.unjudged += 1
         most = state.energies.top.lower
         precise = most - _energy(state.energies, state.weights) <= state.tol * most
@@ -107,9 +111,10 @@ class FrankWolfe(Solver):
         if not state.met:
             return None
         mixing = problem.penalty.value(state.energies) - 0.5 * _energy(state.energies, state.weights)
-        if mixing <= BEHIND * (certificate.upper - certificate.lower):
-            state.eps *= 0.2
-        return Status.STALLED if state.eps < LEAST_EPS else None
+        if mixing > BEHIND * (certificate.upper - certificate.lower):
+            return None
+        state.eps *= 0.2
+        return Status.STALLED if state.eps < state.least else None
 
     def refresh(self, problem: Problem, state: FrankWolfeState) -> None:
         state.energies = problem.gram.energies(state.beta, near=state.weights)
@@ -121,6 +126,27 @@ class FrankWolfe(Solver):
         if not kept.any() or kept.all():
             return []
         return [Point(point.beta, kept / length(kept, degree))]
+
+
+def _train_on_kernel(problem: Problem, state: FrankWolfeState, eps: float) -> None:
+    """Train a machine on the combined kernel, to a violation of ``eps``."""
+    kernel = combined(problem, state.weights)
+    beta, state.met = smo(kernel, state.box, state.beta, eps)
+    state.beta = problem.feasible(beta)
+    state.f = kernel @ state.beta
+
+
+def _train_on_features(problem: Problem, state: FrankWolfeState, eps: float) -> None:
+    """Train a machine on products of features, to a relative gap of ``eps``."""
+    square = problem.gram.features(state.weights)
+    found = solve(replace(problem, gram=square, penalty=Fixed()), tol=eps, start=state.beta)
+    if found.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    state.met = found.status is not Status.MAX_ITER
+    if found.status is Status.STALLED:
+        state.least = eps
+    state.beta = problem.feasible(found.beta)
+    state.f = problem.gram.matvec(state.beta, state.weights)
 
 
 def _energy(energies: Energies, weights: np.ndarray) -> float:
