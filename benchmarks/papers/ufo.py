@@ -2,9 +2,10 @@
 
 UFO is the recipe ufo-mkl: the solver mirror on penalties.Mixed, without a bias. The paper's lambda is 1 / (C N), and
 its alpha times C N is ours. What a fit returns is the best certified of its iterates, one for each pass over the
-samples; the kernels of the last one, which is what the paper returns, stand beside. The gap is the certified relative
-duality gap at the end of the paper's passes; "exact" is the optimum of the very same objective, by the solver ascent,
-to 1e-3. A kernel is kept when its weight is not zero, as in the paper.
+samples, or nothing at all where none of them is worth its price; the kernels of the last one, which is what the paper
+returns, stand beside. The gap is the certified relative duality gap at the end of the paper's passes; "exact" is the
+optimum of the very same objective, by the solver ascent, to 1e-3. A kernel is kept when its weight is not zero, as in
+the paper.
 
 Table 1: liver, ionosphere (the constant column dropped) and sonar; Gaussians of ten widths and polynomials of degrees 1
 to 3, on all columns and on each. The paper follows SimpleMKL and does not print the widths: they are sigma = 0.5, 1, 2,

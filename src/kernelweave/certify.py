@@ -13,7 +13,7 @@ from .problem import Certificate, Point, Problem
 NEAR = 1e-3  # how far from 1 the neighbouring scales are
 
 
-def certify(problem: Problem, point: Point, *, trust: bool = False) -> Certificate:
+def certify(problem: Problem, point: Point, *, trust: bool = False, rescale: bool = True) -> Certificate:
     """Bracket the optimum of ``problem`` from ``point``.
 
     Parameters
@@ -25,6 +25,8 @@ def certify(problem: Problem, point: Point, *, trust: bool = False) -> Certifica
     trust : bool, default=False
         Take the point's running products ``q`` and ``f`` as they are. For watching a fit in progress only:
         every reported certificate is computed from the kernels.
+    rescale : bool, default=True
+        Whether the primal point may be a multiple of ``K_w beta``, the best one.
 
     Returns
     -------
@@ -36,7 +38,7 @@ def certify(problem: Problem, point: Point, *, trust: bool = False) -> Certifica
         beta = problem.feasible(beta)
         q, f = problem.gram.quad(beta), problem.gram.matvec(beta, point.weights)
     lower, stretch = dual_value(problem, beta, q)
-    upper, scale, intercept = primal_value(problem, point.weights, q, f, lower)
+    upper, scale, intercept = primal_value(problem, point.weights, q, f, lower, rescale)
     return Certificate(lower, upper, scale, intercept, stretch)
 
 
@@ -58,6 +60,9 @@ def _shortened(problem: Problem, beta: np.ndarray, q: np.ndarray, plain: float) 
     def value(s: float) -> float:
         return _total(loss.dual(s * beta, y, C)) - problem.penalty.value(s**2 * q)
 
+    zero = 0.0 * beta
+    if not namespace(beta).all(loss.project(zero, y, C) == zero):
+        return plain, 1.0  # not all of the way from zero is feasible
     if value(1.0 - NEAR) <= plain:  # the value is concave
         return plain, 1.0
     found = minimize_scalar(lambda s: -value(float(s)), bounds=(0.0, 1.0), method="bounded")
@@ -70,6 +75,7 @@ def primal_value(
     q: np.ndarray,  # (m,)
     f: np.ndarray,  # (n,)
     lower: float = np.inf,
+    rescale: bool = True,
 ) -> tuple[float, float, float]:
     """Primal objective of ``t f + b`` at its best scale ``t`` and bias ``b``: value, t, b.
 
@@ -77,7 +83,7 @@ def primal_value(
     ``lower`` by less than a hundredth.
     """
     cost = problem.penalty.cost(weights, q)
-    value, moves = _along(problem, cost, f), cost(1.0) > 0.0
+    value, moves = _along(problem, cost, f), rescale and cost(1.0) > 0.0
     best = (value(1.0)[0], 1.0)
     sides = (value(1.0 - NEAR)[0] - best[0], value(1.0 + NEAR)[0] - best[0]) if moves else (0.0, 0.0)
     if moves and not 0.0 <= min(sides) <= max(sides) <= 0.01 * (best[0] - lower):

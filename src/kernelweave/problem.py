@@ -13,6 +13,8 @@ from .grams.products import as_weighed
 from .losses.base import Loss
 from .penalties.base import MixingPenalty
 
+CONTRADICTION = 1e-6  # by which a lower bound may be above the upper one through rounding, relatively
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -117,7 +119,9 @@ class Certificate:
 
     @property
     def gap(self) -> float:
-        """Relative duality gap ``(upper - lower) / |upper|``."""
+        """Relative duality gap ``(upper - lower) / |upper|``; infinite where the bounds contradict each other."""
+        if self.lower - self.upper > CONTRADICTION * max(abs(self.upper), abs(self.lower)):
+            return np.inf
         width = max(self.upper - self.lower, 0.0)
         return width / abs(self.upper) if self.upper else width
 

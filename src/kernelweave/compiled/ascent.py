@@ -7,7 +7,9 @@ from numba import boolean, float64, int64, njit
 
 ROW, INDEX, TABLE = float64[::1], int64[::1], float64[:, ::1]
 FAST = {"contract", "reassoc"}
+TIP = 1e-16  # share of its range within which a dual of the entropy counts as being at a bound
 TRIALS = 80  # halvings or Newton steps in the search for one number
+NEARLY = 0.25  # share of the most a row has to gain from which others are visited before looking again
 DUST = 1e-13  # share of the cost that counts as no room to move
 FLAT = 1e-12  # least curvature, as a share of the largest: below it a step goes as far as it may
 
@@ -18,8 +20,8 @@ def rise(smooth, beta, linear, ridge, lower, upper):
     if not smooth:
         return linear - ridge * beta
     room = upper - lower
-    below = max(beta - lower, 1e-300 * room)
-    return np.log(max(upper - beta, 1e-300 * room) / below)
+    below = max(beta - lower, TIP * room)
+    return np.log(max(upper - beta, TIP * room) / below)
 
 
 @njit(float64(boolean, float64, float64, float64, float64), cache=True, nogil=True)
@@ -28,7 +30,7 @@ def bend(smooth, beta, ridge, lower, upper):
     if not smooth:
         return ridge
     room = upper - lower
-    return room / (max(beta - lower, 1e-300 * room) * max(upper - beta, 1e-300 * room))
+    return room / (max(beta - lower, TIP * room) * max(upper - beta, TIP * room))
 
 
 @njit(float64(boolean, float64, float64, float64, float64, float64), cache=True, nogil=True)
@@ -235,6 +237,25 @@ def refresh(gradient, g, pull, seen):
     return 0.0
 
 
+@njit(float64(TABLE, TABLE, INDEX, ROW, TABLE, float64, ROW, boolean[::1]), cache=True, nogil=True)
+def look(gradient, beta, y, C, K, flat, gains, idle):
+    """Leave in ``gains`` about four times what each row has to gain; the most of those not idle."""
+    n, c = beta.shape
+    worth = 0.0
+    for i in range(n):
+        own, cost = y[i], C[i]
+        highest, lowest = -np.inf, np.inf
+        for k in range(c):
+            slope = gradient[i, k] - (1.0 if k == own else 0.0)
+            highest = max(highest, slope)
+            if slope < lowest and (cost if k == own else 0.0) - beta[i, k] > DUST * cost:
+                lowest = slope
+        gains[i] = max(highest - lowest, 0.0) ** 2 / max(K[i, i], flat)
+        if not idle[i]:
+            worth = max(worth, gains[i])
+    return worth
+
+
 @njit(int64(TABLE, TABLE, TABLE, INDEX, ROW, float64[:, :, ::1], TABLE, float64, int64),
       cache=True, nogil=True, fastmath=FAST)  # fmt: skip
 def rows(K, gradient, beta, y, C, g, J, least, budget):
@@ -246,34 +267,27 @@ def rows(K, gradient, beta, y, C, g, J, least, budget):
     (n, c), a = beta.shape, J.shape[0]
     pull, seen, s = np.zeros(a), np.zeros(a), np.empty(a)
     here, new, move = np.empty(c), np.empty(c), np.empty(c)
-    idle, moves = np.zeros(n, dtype=np.bool_), 1
-    flat = 1e-300
+    idle, moves, p = np.zeros(n, dtype=np.bool_), n, n
+    gains, flat = np.zeros(n), 1e-300
     for i in range(n):
         flat = max(flat, FLAT * K[i, i])
+    worth = 0.0
     for step in range(budget):
-        best, worth = -1, 4.0 * least
-        if moves < n:
-            for i in range(n):
-                if idle[i]:
-                    continue
-                own, cost = y[i], C[i]
-                highest, lowest = -np.inf, np.inf
-                for k in range(c):
-                    slope = gradient[i, k] - (1.0 if k == own else 0.0)
-                    highest = max(highest, slope)
-                    if slope < lowest and (cost if k == own else 0.0) - beta[i, k] > DUST * cost:
-                        lowest = slope
-                gain = (highest - lowest) * max(highest - lowest, 0.0) / max(K[i, i], flat)
-                if gain > worth:
-                    best, worth = i, gain
-        if best < 0:
-            if moves == 0:
-                return step
-            refresh(gradient, g, pull, seen)
-            idle[:] = False
-            moves = 0
+        while p < n and (idle[p] or gains[p] < max(4.0 * least, NEARLY * worth)):
+            p += 1
+        if p == n:  # those that had most to gain have been visited: look again
+            worth = look(gradient, beta, y, C, K, flat, gains, idle)
+            if worth <= 4.0 * least or moves >= n:
+                if moves == 0:
+                    return step
+                refresh(gradient, g, pull, seen)
+                idle[:] = False
+                moves = 0
+            else:
+                p = 0
             continue
-        i, curvature = best, max(K[best, best], flat)
+        i, curvature = p, max(K[p, p], flat)
+        p += 1
         for k in range(c):
             here[k] = gradient[i, k]
         for b in range(a):

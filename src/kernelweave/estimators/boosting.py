@@ -168,7 +168,7 @@ class BoostedMKLClassifier(MKLClassifier):
             raise ValueError(f"loss={self.loss!r} is not for machines that vote: use 'hinge' or 'squared_hinge'.")
         return options, loss, penalty
 
-    def _begin_stream(self, X: Any, y: Any, classes: Any) -> Any:
+    def _begin_stream(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
         raise ValueError("partial_fit is for MKLClassifier: machines that vote need samples held out, so use fit.")
 
     # -- training -----------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.model_selection import cross_val_predict
+from sklearn.utils.validation import column_or_1d
 
 from ..arrays import is_foreign, kind_of
 
@@ -36,7 +37,7 @@ def calibrated(clf: Any, X: Any, y: Any, sample_weight: Any) -> CalibratedClassi
     """Return what turns decision values of ``clf`` into probabilities, learned on folds that it was not fitted on."""
     if is_foreign(X):
         raise TypeError(f"X is a {kind_of(X)}, and probability=True works on NumPy: use loss='logistic', or convert X.")
-    y = np.asarray(y)
+    y = column_or_1d(y)
     counts = np.unique(y, return_counts=True)[1]
     if counts.min() < 2:
         raise ValueError("probability=True needs two samples or more of each class: use loss='logistic' instead.")

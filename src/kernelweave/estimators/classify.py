@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from ..arrays import Array, is_foreign, kind_of, like, namespace, to_host
 from ..assemble import (
@@ -244,8 +246,8 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         solutions = self._solve_all(posed)
         self._warn_if_loose(solutions)
         self._stream: Stream | None = None
-        self._calibrated: Any = None
-        if self.probability and not isinstance(posed.loss, Logistic):
+        self._odds, self._calibrated = isinstance(posed.loss, Logistic), None
+        if self.probability and not self._odds:
             self._calibrated = calibrated(self, X, y, sample_weight)
         self.classes_ = posed.targets.classes
         self._pairwise_votes = posed.tasks[0].rows is not None
@@ -293,21 +295,33 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         True
         """
         begun = time.perf_counter()
-        stream, first = getattr(self, "_stream", None), False
-        if stream is None:
-            stream, first = self._begin_stream(X, y, classes), True
-        X, codes, cost = self._read_chunk(X, y, sample_weight, stream, classes)
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         if total is not None:
             check_number("total", total)
-        stream.take(X, codes, cost, total)
-        self._keep_stream(stream, (0.0 if first else self.fit_time_) + time.perf_counter() - begun)
+        stream = getattr(self, "_stream", None)
+        spent = 0.0 if stream is None else self.fit_time_
+        if stream is None:
+            stream = self._begin_stream(X, y, classes, sample_weight)
+        if stream.settings != self._settings():
+            raise ValueError("Parameters changed since the first chunk of the stream: begin again with a clone.")
+        X, codes, cost = self._read_chunk(X, y, sample_weight, stream, classes)
+        if codes.size:
+            stream.take(X, codes, cost, total)
+            self._keep_stream(stream, spent + time.perf_counter() - begun)
         return self
 
-    def _begin_stream(self, X: Any, y: Any, classes: Any) -> Stream:
+    def _settings(self) -> str:
+        """Return the parameters that a stream cannot change on its way."""
+        return repr([getattr(self, name) for name in ("kernels", "penalty", "loss", "multiclass", "approximation")])
+
+    def _begin_stream(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Stream:
         """Read the parameters and lay down the features by the first chunk."""
         options, loss, penalty = self._check_parameters()
         solver = self.solver if isinstance(self.solver, Mirror) else Mirror()
-        known = np.unique(np.asarray(y if classes is None else classes))
+        labels = column_or_1d(y if classes is None else classes)
+        check_classification_targets(labels)
+        known = np.unique(labels)
         if known.size < 2:
             raise ValueError(
                 "classes must name two labels or more: give all labels of the stream with the first chunk."
@@ -315,17 +329,20 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         loss, bias = self._question(loss, known.size)
         if bias or self.multiclass == "ovo":
             raise ValueError("partial_fit learns no intercept, and not one class against one: use the defaults.")
-        if loss.compiled() is None or not isinstance(penalty, MixingPenalty) or not penalty.smooth:
+        if self.probability and not isinstance(loss, Logistic):
+            raise ValueError("probability=True needs samples held out, which a stream has not: use loss='logistic'.")
+        if loss.rule() is None or not isinstance(penalty, MixingPenalty) or not penalty.smooth:
             raise ValueError("partial_fit takes losses of this library and smooth penalties, such as penalties.Mixed.")
         frame = X
         X, y = self._read(X, y)
         if is_foreign(X):
             raise TypeError(f"X is a {kind_of(X)}, and partial_fit runs on NumPy: convert X yourself.")
-        every, n = np.ones(X.shape[0]), X.shape[0]
-        targets = Targets(known, np.zeros(n, dtype=int), every, np.arange(n), every, n)
-        _warn_if_few(n, options.approximation)
+        rows = np.flatnonzero(read_weight(sample_weight, np.empty(X.shape[0])))
+        every = np.ones(rows.size)
+        targets = Targets(known, np.zeros(rows.size, dtype=int), every, rows, every, X.shape[0])
+        _warn_if_few(rows.size, options.approximation)
         assembly: Any = self._assemble(X, frame, options, targets, whole=True)
-        return Stream.begin(assembly, known, loss, assembly.cut(penalty), solver)
+        return Stream.begin(assembly, known, loss, assembly.cut(penalty), solver, self._settings())
 
     def _read_chunk(
         self, X: Any, y: Any, sample_weight: Any, stream: Stream, classes: Any
@@ -341,7 +358,8 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         if unknown.size:
             raise ValueError(f"y holds {unknown[0]!r}, which was not among the classes: name all with the first chunk.")
         codes = np.searchsorted(stream.classes, y)
-        weight = read_weight(sample_weight, codes)
+        none = sample_weight is not None and not np.any(np.asarray(sample_weight))
+        weight = np.zeros(codes.size) if none else read_weight(sample_weight, codes)
         keep = weight > 0
         cost = float(self.C) * weight * class_factors(self.class_weight, stream.classes)[codes]
         return X[keep], codes[keep], cost[keep]
@@ -352,6 +370,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
             self.__dict__.pop(name, None)  # of an earlier fit
         weights, self._predictor = stream.read()
         self._stream, self._pairwise_votes, self._certificates = stream, False, []
+        self._odds, self._calibrated = isinstance(stream.loss, Logistic), None
         self._n_samples = stream.done
         self.classes_, self.weights_ = stream.classes, weights if len(weights) > 1 else weights[0]
         labels = [str(label) for label in stream.classes.tolist()]
@@ -448,8 +467,10 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
             In the order of ``classes_``. A tensor if X is one.
         """
         odds = self.decision_function(X)
-        if getattr(self, "_calibrated", None) is not None:
+        if self._calibrated is not None:
             return self._calibrated.predict_proba(as_columns(odds))
+        if not self._odds:
+            raise NotFittedError("predict_proba needs a fit with probability=True or loss='logistic': fit again.")
         xp = namespace(odds)
         if odds.ndim == 1:
             return xp.stack([sigmoid(-odds), sigmoid(odds)], axis=1)

@@ -27,12 +27,19 @@ class Stream:
     theta: list[np.ndarray]  # (c, D) for each question
     norms: list[np.ndarray]  # (m,) for each question
     order: np.random.Generator
+    settings: str  # parameters with which it began
     done: int = 0
     total: float = 0.0
 
     @classmethod
     def begin(
-        cls, assembly: FactorAssembly, classes: np.ndarray, loss: Loss, penalty: MixingPenalty, solver: Mirror
+        cls,
+        assembly: FactorAssembly,
+        classes: np.ndarray,
+        loss: Loss,
+        penalty: MixingPenalty,
+        solver: Mirror,
+        settings: str,
     ) -> Stream:
         """Return a stream before its first sample."""
         D, m = assembly.gram.features.shape[1], assembly.gram.shape[1]
@@ -42,7 +49,7 @@ class Stream:
         assembly = replace(assembly, gram=assembly.gram.take(np.arange(0)))
         order = np.random.default_rng(int(solver.random_state))
         return cls(assembly, classes, loss, penalty, [np.zeros((width, D)) for _ in range(questions)],
-                   [np.zeros(m) for _ in range(questions)], order)  # fmt: skip
+                   [np.zeros(m) for _ in range(questions)], order, settings)  # fmt: skip
 
     def take(self, X: Any, codes: np.ndarray, cost: np.ndarray, total: float | None) -> None:
         """Let a chunk of samples pass, each once, in random order."""
@@ -54,7 +61,7 @@ class Stream:
         ends, beta = np.cumsum(self.assembly.gram.ranks), np.zeros((codes.size, self.theta[0].shape[0]))
         rule, params = self.penalty.compiled(ends.size)
         for question, (theta, norms) in enumerate(zip(self.theta, self.norms, strict=True)):
-            engine.epoch_on_features(rule, params, self.loss.compiled(), V, ends, self._targets(codes, question), cost,
+            engine.epoch_on_features(rule, params, self.loss.rule(), V, ends, self._targets(codes, question), cost,
                                      order, theta, norms, beta, self.done, self.total)  # fmt: skip
             norms[:] = self.assembly.gram.energies(theta.T)  # so that rounding does not add up
         self.done += codes.size
@@ -83,4 +90,7 @@ def class_factors(class_weight: Any, classes: np.ndarray) -> np.ndarray:
         return np.ones(classes.size)
     if not isinstance(class_weight, dict):
         raise ValueError("class_weight must be a dict or None for a stream: all labels are never seen together.")
-    return compute_class_weight(class_weight, classes=classes, y=classes)
+    factors = compute_class_weight(class_weight, classes=classes, y=classes)
+    if not np.all(factors > 0) or not np.all(np.isfinite(factors)):
+        raise ValueError("class_weight must be a positive finite number for every class.")
+    return factors

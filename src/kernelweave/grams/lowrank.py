@@ -156,6 +156,29 @@ class LowRankGram(GramStack):
         """Return the weight of each column's kernel."""
         return self.asarray(np.repeat(weights, self.ranks))
 
+    def square(
+        self,
+        index: np.ndarray,  # (b,)
+        weights: np.ndarray,  # (m,)
+    ) -> np.ndarray:  # (b, b)
+        """Return ``sum_k w_k K_k`` between the chosen samples, for NumPy's features."""
+        used = self.per_column(weights)
+        V = self.features[index][:, used > 0] * np.sqrt(used[used > 0])
+        return V @ V.T
+
+    def reach(
+        self,
+        delta: np.ndarray,  # (b, c)
+        index: np.ndarray,  # (b,)
+    ) -> np.ndarray:  # (c, n, m)
+        """Return ``sum_i delta_i K_k[:, i]`` for every kernel, for NumPy's features."""
+        out = np.empty((delta.shape[1], *self.shape))
+        u = self.features[index].T.astype(float) @ delta
+        for k, (start, rank) in enumerate(self.segments()):
+            part = slice(start, start + rank)
+            out[:, :, k] = (self.features[:, part] @ u[part]).T
+        return out
+
     def diagonal(self) -> Array:  # (n, m)
         """Return ``K_k[i, i]``."""
         V, xp = self.features, namespace(self.features)

@@ -68,6 +68,8 @@ MANY = 10**6  # features below which every solver is quick, and the most robust 
 HEAVY = 1e5  # cost times size of the kernels beyond which the interior point loses its footing
 WIDE = 600  # columns from which a matrix of samples that err is cheaper than one of all samples,
 LONG = 10**4  # and samples from which it is
+ROUGH = 30.0  # cost times size of the kernels beyond which passes over single samples become too many,
+SQUARE = 4000  # unless a joint margin has more samples than these
 
 _NAMES: dict[str, type[Solver]] = {
     solver.name: solver
@@ -107,7 +109,7 @@ def _on_kernels(problem: Problem) -> Solver:
 def _on_factors(problem: Problem, tol: float) -> Solver:
     """Return what was fastest in ``benchmarks/lowrank.py`` and ``benchmarks/gpu.py`` on problems of this kind."""
     if not problem.bias:
-        return Rows()
+        return _without_bias(problem)
     if not hasattr(problem.loss, "quadratic"):
         return Newton()
     if Interior().refuse(problem):
@@ -115,10 +117,23 @@ def _on_factors(problem: Problem, tol: float) -> Solver:
     features = problem.gram.features
     if not is_numpy(features):
         return Interior()
-    few = features[:: max(1, features.shape[0] // 1000)]
-    heft = float(problem.C.max()) * float(np.sum(few.astype(float) ** 2)) / (few.shape[0] * problem.gram.shape[1])
+    heft = _heft(problem)
     easy = heft <= LIGHT and tol >= 1e-4 and problem.penalty.smooth and features.size >= MANY
     if easy and not Coordinate().refuse(problem):
         return Coordinate()
     large = features.shape[0] > LONG or features.shape[1] > WIDE or heft > HEAVY
     return SsNAL() if large and not SsNAL().refuse(problem) else Interior()
+
+
+def _heft(problem: Problem) -> float:
+    """Return the largest cost times the mean size of a kernel's entry of a sample, from some samples."""
+    features = problem.gram.features
+    few = features[:: max(1, features.shape[0] // 1000)]
+    return float(problem.C.max()) * float(np.sum(few.astype(float) ** 2)) / (few.shape[0] * problem.gram.shape[1])
+
+
+def _without_bias(problem: Problem) -> Solver:
+    """Return single rows of duals for small costs, Newton's steps on a square of samples for large ones."""
+    if not is_numpy(problem.gram.features) or _heft(problem) <= ROUGH:
+        return Rows()
+    return Rows() if len(problem.shape) > 1 and problem.y.size > SQUARE else Ascent()

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import is_numpy
 from ..certify import certify
+from ..grams.base import GramStack, support_of
 from ..losses import CrammerSinger, Hinge, Logistic
 from ..losses.base import BoxQuadratic
 from ..penalties.base import MixingPenalty
@@ -25,11 +27,13 @@ BUDGET = 40  # moves in a step, per sample,
 AT_LEAST = 30_000  # or these
 TINY = 100  # samples up to which a problem is solved to PRECISE at once, which costs next to nothing,
 PRECISE = 1e-16  # so that there, a weight of two is repeating a sample and an order of samples is as good as another
-NEWTON = 100  # most steps to that end
+NEWTON = 100  # most steps to that end,
+FRUITLESS = 6  # and most without a better point
 BEHIND = 0.3  # share of the width due to the weights at which a proximal stage is left for the next
 GROWTH = 3.0  # of the proximal step from stage to stage
 STRONGEST = 3e3  # most strength of a proximal step
-TRIM = 1e-2  # times tol: share below which a kernel gets weight zero
+TRIM = 1e-6  # times tol: share below which a kernel gets weight zero at once,
+CUTS = (1e-4, 1e-5, 1e-6, 1e-8)  # and at the end, if the gap allows
 FLOOR = 1e-4  # times tol: share every kernel keeps while the weights move, so that it can come back
 FAINT = 1e-9  # share of the largest weight or bend that is not followed
 LEAST = 1e-15  # share of the objective below which floating point has no more to give
@@ -74,13 +78,16 @@ class Ascent(Solver):
     """
 
     name = "ascent"
-    needs = ("combine", "spread")
     needs_quadratic = False
     biasless = True
     joint = True
 
     def refuse(self, problem: Problem) -> str | None:
-        loss = problem.loss
+        loss, features = problem.loss, getattr(problem.gram, "features", None)
+        if features is not None and not is_numpy(features):
+            return "runs on NumPy features: convert X to NumPy."
+        if features is None and not hasattr(problem.gram, "spread"):
+            return "needs the columns of single kernels, not of their products: use penalty='spectral' with a bias."
         if not isinstance(loss, (Logistic, CrammerSinger)) and not hasattr(loss, "quadratic"):
             return f"knows no dual of {loss}: use solver='mirror'."
         if problem.bias and not isinstance(loss, Logistic):
@@ -115,13 +122,15 @@ class Ascent(Solver):
 
     def _to_the_end(self, problem: Problem, state: AscentState) -> None:
         """Go on while floating point gives more, and leave the best point met."""
-        best: tuple[Any, ...] = (np.inf,)
+        best, since = (np.inf, state.beta, state.g, state.q, state.penalty), 0
         for _ in range(NEWTON):
             certificate = certify(problem, self.read(problem, state), trust=True)
+            since += 1
             if certificate.gap < best[0]:
                 best = (certificate.gap, state.beta.copy(), state.g.copy(), state.q.copy(), state.penalty)
+                since = 0
             _adapt(state, certificate)
-            if certificate.gap <= PRECISE or state.stuck:
+            if certificate.gap <= PRECISE or state.stuck or since > FRUITLESS:
                 break
             _newton(problem, state)
         _, state.beta, state.g, state.q, state.penalty = best
@@ -130,17 +139,25 @@ class Ascent(Solver):
         weights = state.penalty.weights(state.q)
         if isinstance(state.penalty, EntropicProx):
             shares = state.penalty.shares(state.q)
-            shares[shares < TRIM * state.tol] = 0.0
-            weights = shares / shares.sum() / state.penalty.prices
+            weights = np.where(shares < TRIM * state.tol, 0.0, shares) / state.penalty.prices
         f = (state.g @ weights).T
         return Point(state.beta.reshape(problem.shape).copy(), weights, state.q.copy(), f.reshape(problem.shape))
+
+    def finish(self, problem: Problem, point: Point) -> list[Point]:
+        """Return the point of l1 without its smallest weights, from the boldest cut down."""
+        if not isinstance(problem.penalty, L1):
+            return []
+        shares = point.weights * problem.penalty.prices(point.weights.size)
+        cuts = [np.where(shares < cut, 0.0, point.weights) for cut in CUTS]
+        return [Point(point.beta, weights) for weights in cuts if weights.any()]
 
     def heed(self, problem: Problem, state: AscentState, certificate: Certificate) -> Status | None:
         _adapt(state, certificate)
         return Status.STALLED if state.stuck else None
 
     def refresh(self, problem: Problem, state: AscentState) -> None:
-        state.g = problem.gram.products(state.beta)
+        support = support_of(state.beta)
+        state.g = _spread(problem.gram, state.beta[support], support)
         state.q = np.maximum(np.einsum("ic,cik->k", state.beta, state.g), 0.0)
 
 
@@ -207,13 +224,12 @@ def _chosen(problem: Problem, state: AscentState) -> np.ndarray:
     n = problem.y.size
     if not state.q.any():
         return np.sort(np.random.default_rng(0).permutation(n)[:FIRST])
-    if isinstance(problem.loss, Logistic):
-        return np.arange(n) if n <= MOST else np.sort(np.random.default_rng(0).permutation(n)[:MOST])
     f = (state.g @ state.penalty.weights(state.q)).T.reshape(problem.shape)
-    gaps = problem.loss.value(f, problem.y, problem.C) - problem.loss.dual(state.beta.reshape(problem.shape), problem.y,
-                                                                           problem.C)  # fmt: skip
-    gaps += np.sum(f * state.beta.reshape(problem.shape), axis=1) if f.ndim == 2 else f * state.beta[:, 0]
-    worth = np.where(state.beta.any(axis=1) | _near(problem, f), gaps, -np.inf)
+    f, beta = f + problem.best_bias(f), state.beta.reshape(problem.shape)
+    gaps = problem.loss.value(f, problem.y, problem.C) - problem.loss.dual(beta, problem.y, problem.C)
+    gaps += np.sum(f * beta, axis=1) if f.ndim == 2 else f * beta
+    matters = isinstance(problem.loss, Logistic) | state.beta.any(axis=1) | _near(problem, f)
+    worth = np.where(matters, gaps, -np.inf)
     few = np.argsort(-worth, kind="stable")[:MOST]
     return np.sort(few[np.isfinite(worth[few])])
 
@@ -229,13 +245,21 @@ def _near(problem: Problem, f: np.ndarray) -> np.ndarray:
     return f[rows, own] - others.max(axis=1) < 1.0 + NEAR
 
 
+def _combined(gram: GramStack, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    return gram.square(rows, weights) if hasattr(gram, "features") else gram.combine(rows, weights)
+
+
+def _spread(gram: GramStack, delta: np.ndarray, rows: np.ndarray) -> np.ndarray:  # (c, n, m)
+    return gram.reach(delta, rows) if hasattr(gram, "features") else gram.spread(delta, rows)
+
+
 def _climb(problem: Problem, state: AscentState, rows: np.ndarray) -> np.ndarray:
     """Return the duals of some samples at which the model is best, about."""
     from ..compiled import ascent as engine
 
     weights, curvature = state.penalty.weights(state.q), state.penalty.curvature(state.q)
     metric = weights if weights.any() else _flat(problem.penalty, weights.size)  # where all are silent, any will do
-    hessian = problem.gram.combine(rows, np.where(metric > FAINT * metric.max(), metric, 0.0))
+    hessian = _combined(problem.gram, rows, np.where(metric > FAINT * metric.max(), metric, 0.0))
     bent = np.flatnonzero(np.diag(curvature) > FAINT * np.diag(curvature).max(initial=0.0))
     J = np.ascontiguousarray(2.0 * curvature[np.ix_(bent, bent)])
     g = np.ascontiguousarray(np.moveaxis(state.g[:, rows][:, :, bent], 0, 2))  # (b, a, c)
@@ -264,7 +288,7 @@ def _advance(problem: Problem, state: AscentState, rows: np.ndarray, delta: np.n
     if moved.size == 0:
         return False
     rows, delta = rows[moved], delta[moved]
-    spread = problem.gram.spread(delta, rows)
+    spread = _spread(problem.gram, delta, rows)
     along = np.einsum("ic,cik->k", delta, state.g[:, rows])
     bend = np.maximum(np.einsum("ic,cik->k", delta, spread[:, rows]), 0.0)
     rise = _rise(problem, state, rows, delta)

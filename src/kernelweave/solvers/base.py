@@ -75,17 +75,19 @@ def check_pair(problem: Problem, solver: Solver) -> None:
             f"solver {solver.name!r} needs {' and '.join(missing)} of the kernels, which {stack} lacks: "
             "use solver='auto'."
         )
+    if len(problem.shape) > 1 and not solver.joint:
+        raise ValueError(f"solver {solver.name!r} takes no joint margin: use multiclass='ovr', or another solver.")
+    if problem.bias and not solver.biased:
+        raise ValueError(f"solver {solver.name!r} learns no bias: use fit_intercept=False, or solver='auto'.")
+    if not problem.bias and not solver.biasless:
+        raise ValueError(
+            f"solver {solver.name!r} takes only problems with a bias: use fit_intercept=True, or another solver."
+        )
     if solver.needs_quadratic and not hasattr(problem.loss, "quadratic"):
         raise ValueError(
             f"solver {solver.name!r} needs a loss with a quadratic dual, not {problem.loss}: "
             "use loss='hinge' or 'squared_hinge', or solver='auto'."
         )
-    if len(problem.shape) > 1 and not solver.joint:
-        raise ValueError(f"solver {solver.name!r} takes one decision value a sample, not {problem.loss}: use 'auto'.")
-    if problem.bias and not solver.biased:
-        raise ValueError(f"solver {solver.name!r} learns no bias: use fit_intercept=False, or solver='auto'.")
-    if not problem.bias and not solver.biasless:
-        raise ValueError(f"solver {solver.name!r} takes only problems with a bias: use solver='auto'.")
     why = solver.refuse(problem)
     if why:
         raise ValueError(f"solver {solver.name!r} {why}")
@@ -129,6 +131,7 @@ class _Run:
         self.began, self.iteration = time.perf_counter(), 0
         self.reached, self.fruitless = np.inf, 0
         self.state: Any = None
+        self.last: Point | None = None
 
     def go(self, start: np.ndarray | None, tol: float, max_iter: int) -> Status:
         self.state = state = self.solver.init(self.problem, start, tol)
@@ -138,7 +141,8 @@ class _Run:
             if not ready and self.iteration < max_iter:
                 continue
             certificate, stop = self.judge(self.solver.read(self.problem, state))
-            if self.bests.certificate.gap <= tol and self.confirm(state, tol):
+            now = self.bests.certificate
+            if (now.gap <= tol or now.lower > now.upper) and self.confirm(state, tol):
                 return Status.CONVERGED
             if stop:
                 return Status.INTERRUPTED
@@ -153,6 +157,7 @@ class _Run:
         """Judge a point by its running products; the certificate, and whether a callback asks to stop."""
         certificate = certify(self.problem, point, trust=True)
         self.bests.take(point, certificate)
+        self.last = point
         now = self.bests.certificate
         self.fruitless += 1
         if now.gap < 0.99 * self.reached:
@@ -176,6 +181,10 @@ class _Run:
     def solution(self, status: Status, tol: float) -> Solution:
         bests = self.bests if status is Status.CONVERGED else self.bests.verified(self.problem)
         bests = self._finished(bests, tol)
+        if status is Status.EPOCHS:  # a method that was asked for so many passes is its last point
+            assert self.last is not None
+            bests.primal, bests.model = self.last, certify(self.problem, self.last, rescale=False)
+            bests.upper = bests.model.upper
         assert bests.dual is not None and bests.primal is not None
         if bests.certificate.gap <= tol:
             status = Status.CONVERGED

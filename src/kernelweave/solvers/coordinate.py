@@ -160,6 +160,7 @@ def restage(problem: Problem, state: Any, goal: float) -> bool:
     shares = prox.shares(q)
     mixing = _mixing(shares, costs)
     if mixing <= 0.5 * goal:
+        state.mixing = mixing
         return True
     tau = GROWTH * prox.tau if mixing > FALL * state.mixing else prox.tau
     state.penalty, state.mixing = SimplexProx(shares, tau, prices), mixing

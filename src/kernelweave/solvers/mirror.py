@@ -119,8 +119,8 @@ class Mirror(Solver):
     Parameters
     ----------
     epochs : int or None, default=None
-        Passes over the samples, after which the answer is returned whatever its gap; None goes on until the gap
-        asked for.
+        Passes over the samples, after which the last point is the answer, as published, whatever its gap; None goes on
+        until the gap asked for and returns the best point met.
     random_state : int, default=0
         Seed of the order in which samples are met.
 
@@ -131,8 +131,8 @@ class Mirror(Solver):
     >>> x = np.array([-2.0, -1.0, 1.0, 2.0])
     >>> gram = DenseGram(np.stack([np.outer(x, x), np.ones((4, 4))], axis=2))
     >>> problem = Problem(gram, losses.Hinge(), penalties.Mixed(0.1), np.sign(x), C=1.0, bias=False)
-    >>> solve(problem, "mirror").weights.round(2).tolist()
-    [0.81, 0.0]
+    >>> (solve(problem, "mirror").weights > 0).tolist()
+    [True, False]
     """
 
     name = "mirror"
@@ -156,7 +156,7 @@ class Mirror(Solver):
             return f"follows the gradient of the penalty, which {problem.penalty} lacks: use penalties.Mixed."
         features = getattr(problem.gram, "features", None)
         if features is not None and not is_numpy(features):
-            return "runs on NumPy features: use solver='auto', or move the features to the host."
+            return "runs on NumPy features: convert X to NumPy."
         if features is None and not hasattr(problem.gram, "spread"):
             return "needs the columns of single kernels, not of their products: use solver='auto'."
         return None
@@ -178,7 +178,7 @@ class Mirror(Solver):
     def step(self, problem: Problem, state: MirrorState) -> bool:
         order = state.order.permutation(problem.y.size)
         rule, params = problem.penalty.compiled(state.norms.size)
-        slope = problem.loss.compiled()
+        slope = problem.loss.rule()
         if slope is None or not state.form.epoch((rule, params, slope), problem, order, state):
             _visit_all(problem, state, order, rule, params)
         state.done += order.size

@@ -20,7 +20,7 @@ SHARE = 0.7  # of the gap asked for that is worked towards
 STAGE = 0.3  # share of the gap due to the weights to which a proximal stage is solved
 TINY = 100  # samples up to which a problem is solved to PRECISE at once, which costs next to nothing,
 PRECISE = 1e-11  # so that there, a weight of two is repeating a sample and an order of samples is as good as another
-ENOUGH = 2000.0  # most passes to that end
+ENOUGH = 500.0  # most passes to that end
 PATIENT = 1.5  # growth of the number of passes after which the judge is asked in any case
 
 
@@ -79,7 +79,7 @@ class Rows(Solver):
     def refuse(self, problem: Problem) -> str | None:
         loss = problem.loss
         if not is_numpy(problem.gram.features):
-            return "runs on NumPy features: use solver='auto', or move the features to the host."
+            return "runs on NumPy features: convert X to NumPy."
         if not isinstance(self.random_state, (int, np.integer)) or self.random_state < 0:
             return f"takes a whole number from 0 on as random_state, not {self.random_state!r}."
         if not isinstance(loss, (Logistic, CrammerSinger)) and not hasattr(loss, "quadratic"):
