@@ -424,7 +424,7 @@ def test_solvers_on_factors_refuse_kernels(solver):
         solve(problem, solver)
 
 
-@pytest.mark.parametrize("solver", [*SOLVERS, "ascent", "mwu", "frank-wolfe"])
+@pytest.mark.parametrize("solver", [*SOLVERS, "mwu", "frank-wolfe"])
 def test_solvers_on_kernels_refuse_factors(solver):
     with pytest.raises(ValueError, match=f"^solver '{solver}' needs .* of the kernels, which LowRankGram lacks: "):
         solve(small(penalties.L1()), solver)

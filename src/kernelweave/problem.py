@@ -183,8 +183,8 @@ class Stationarity:
     value : float
         The objective.
     violation : float
-        Length of the projected gradient of the objective's logarithm: no small move makes the objective fall by a
-        larger share of itself, per unit of the parameters.
+        Length of the move that a unit step against the gradient of the objective's logarithm makes once it is projected
+        on what is allowed; zero at stationary points only.
     gap : float
         Certified relative duality gap of the machine at the parameters reached, which is a convex problem.
 
@@ -192,7 +192,7 @@ class Stationarity:
     --------
     >>> from kernelweave.problem import Stationarity
     >>> print(Stationarity(value=2.0, violation=5e-4, gap=1e-9))
-    objective 2: not a convex problem, a stationary point to 5.0e-04; its machine is certified to a gap of 1.0e-09
+    objective 2: not a convex problem, violation of stationarity 5.0e-04; its machine is certified to a gap of 1.0e-09
     """
 
     value: float
@@ -201,7 +201,7 @@ class Stationarity:
 
     def __str__(self) -> str:
         return (
-            f"objective {self.value:.8g}: not a convex problem, a stationary point to {self.violation:.1e}; "
+            f"objective {self.value:.8g}: not a convex problem, violation of stationarity {self.violation:.1e}; "
             f"its machine is certified to a gap of {self.gap:.1e}"
         )
 

@@ -161,7 +161,8 @@ class Walk:
 
 def _length(here: Place, there: Place, step: float) -> float:
     """Return the length of the next step."""
-    moved, turned = there.theta - here.theta, there.gradient - here.gradient
+    moved = there.theta - here.theta
+    turned = np.where(moved != 0, there.gradient - here.gradient, 0.0)  # what is held at a bound says nothing
     bend, first = float(moved @ turned), 1.0 / there.value
     wanted = bend / float(turned @ turned) if bend > 0 else 2.0 * step
     return float(np.clip(wanted, first / LONGEST, first * LONGEST))
