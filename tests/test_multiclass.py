@@ -183,6 +183,20 @@ def test_kernels_features_and_columns_on_demand_agree(C, seed):
             assert_same_optimum(found, exact)
 
 
+def test_one_dual_of_the_entropy_goes_where_its_model_is_least(rng):
+    from kernelweave.compiled.ascent import target
+
+    for _ in range(2000):
+        cost, curvature = 10.0 ** rng.uniform(-3, 4), 10.0 ** rng.uniform(-6, 4)
+        lower = rng.choice([-cost, 0.0])
+        beta, gradient = lower + cost * rng.random(), rng.normal(scale=10.0 ** rng.uniform(-2, 3))
+        new = target(True, gradient, curvature, beta, 0.0, 0.0, lower, lower + cost)
+        steps = np.clip(new + cost * np.array([-1e-4, 0.0, 1e-4]), lower, lower + cost)
+        shares = np.clip(np.stack([steps - lower, lower + cost - steps]) / cost, 1e-300, 1.0)
+        model = gradient * steps + 0.5 * curvature * (steps - beta) ** 2 + cost * np.sum(shares * np.log(shares), 0)
+        assert model[1] <= model.min() + 1e-12 * np.abs(model).max()
+
+
 def test_single_rows_and_l1_at_a_large_cost():
     """Stages of the weights must not hold the duals back."""
     rng = np.random.default_rng(0)

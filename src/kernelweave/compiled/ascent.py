@@ -8,7 +8,7 @@ from numba import boolean, float64, int64, njit
 ROW, INDEX, TABLE = float64[::1], int64[::1], float64[:, ::1]
 FAST = {"contract", "reassoc"}
 TIP = 1e-16  # share of its range within which a dual of the entropy counts as being at a bound
-TRIALS = 80  # halvings or Newton steps in the search for one number
+TRIALS = 180  # halvings or Newton steps in the search for one number
 NEARLY = 0.25  # share of the most a row has to gain from which others are visited before looking again
 DUST = 1e-13  # share of the cost that counts as no room to move
 FLAT = 1e-12  # least curvature, as a share of the largest: below it a step goes as far as it may
@@ -55,7 +55,7 @@ def target(smooth, gradient, curvature, beta, linear, ridge, lower, upper):
     low = -gradient - curvature * (upper - beta)  # log odds between which the answer lies
     high = -gradient + curvature * (beta - lower)
     v = 0.5 * (low + high)
-    for _ in range(TRIALS):
+    for trial in range(TRIALS):
         small = np.exp(-abs(v))
         share = (1.0 if v > 0 else small) / (1.0 + small)
         value = gradient + curvature * (lower + room * share - beta) + v
@@ -64,7 +64,7 @@ def target(smooth, gradient, curvature, beta, linear, ridge, lower, upper):
         else:
             low = v
         new = v - value / (1.0 + curvature * room * share * (small / (1.0 + small) if v > 0 else 1.0 / (1.0 + small)))
-        new = new if low < new < high else 0.5 * (low + high)
+        new = new if low < new < high and trial % 3 < 2 else 0.5 * (low + high)  # Newton's alone may go to and fro
         if abs(new - v) <= 1e-14 * (1.0 + abs(v)):
             break
         v = new
@@ -118,7 +118,7 @@ def opposite(H, gradient, beta, lower, upper, up, down):
     curvature = max(H[up, up] + H[down, down] - 2.0 * H[up, down], 0.0)
     low, high = 0.0, min(upper[up] - beta[up], beta[down] - lower[down])
     t = 0.0
-    for _ in range(TRIALS):
+    for trial in range(TRIALS):
         a, b = beta[up] + t, beta[down] - t
         value = gradient[up] - gradient[down] + t * curvature
         value += rise(True, b, 0.0, 0.0, lower[down], upper[down]) - rise(True, a, 0.0, 0.0, lower[up], upper[up])
@@ -128,7 +128,7 @@ def opposite(H, gradient, beta, lower, upper, up, down):
             low = t
         steep = curvature + bend(True, a, 0.0, lower[up], upper[up]) + bend(True, b, 0.0, lower[down], upper[down])
         new = t - value / steep
-        new = new if low < new < high else 0.5 * (low + high)
+        new = new if low < new < high and trial % 3 < 2 else 0.5 * (low + high)
         if abs(new - t) <= 1e-15 * high:
             break
         t = new
