@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from itertools import combinations
 from typing import Any
 
@@ -12,13 +11,10 @@ from sklearn.base import ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from ..arrays import Array, is_foreign, kind_of, like, namespace, to_host
+from ..arrays import Array, is_foreign, like, namespace, to_host
 from ..assemble import (
-    Targets,
-    check_number,
     check_together,
     paired,
     read_labels,
@@ -26,14 +22,13 @@ from ..assemble import (
     read_weight,
     split_tasks,
 )
-from ..grams import RandomFeatures
 from ..losses import CrammerSinger, Hinge, Logistic, Loss
 from ..losses.margin import log_sigmoid, sigmoid
 from ..penalties import MixingPenalty
-from ..solvers import Mirror, learns_bias
-from .base import MKLEstimator, Posed, check_columns
+from ..solvers import learns_bias
+from .base import Posed
 from .calibrate import as_columns, calibrated
-from .stream import STATUS, Stream, class_factors
+from .stream import Streaming
 
 
 def _gives_odds(clf: MKLClassifier) -> bool:
@@ -47,14 +42,7 @@ def _gives_odds(clf: MKLClassifier) -> bool:
     raise AttributeError(f"predict_proba needs loss='logistic' or probability=True, not {clf.loss!r} alone.")
 
 
-def _streams(clf: MKLClassifier) -> bool:
-    """Whether samples can be learned from as they pass by; if not, say what is needed."""
-    if (clf.solver == "mirror" or isinstance(clf.solver, Mirror)) and clf.approximation is not None:
-        return True
-    raise AttributeError("partial_fit needs solver='mirror' and an approximation, such as kw.recipe('ufo-mkl').")
-
-
-class MKLClassifier(ClassifierMixin, MKLEstimator):
+class MKLClassifier(ClassifierMixin, Streaming):
     """Support vector classification that learns its kernel as a weighted sum of many.
 
     Every fit ends with a certificate: two bounds between which the optimum lies, and their relative distance,
@@ -245,7 +233,7 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         posed = self._pose(X, y, sample_weight)
         solutions = self._solve_all(posed)
         self._warn_if_loose(solutions)
-        self._stream: Stream | None = None
+        self._stream = None
         self._odds, self._calibrated = isinstance(posed.loss, Logistic), None
         if self.probability and not self._odds:
             self._calibrated = calibrated(self, X, y, sample_weight)
@@ -254,132 +242,6 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         self._keep(posed, solutions)
         self.fit_time_ = time.perf_counter() - begun
         return self
-
-    @available_if(_streams)
-    def partial_fit(
-        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, total: float | None = None
-    ) -> MKLClassifier:
-        """Learn from the next chunk of a stream, in one pass; for ``solver="mirror"`` with an approximation.
-
-        The features are laid down by the first chunk: its landmarks, and the size of its kernels. It should hold as
-        many rows as the rank asked for, or the features be random. No sample is kept, so there is no certificate.
-
-        Parameters
-        ----------
-        X : array, DataFrame or sparse matrix of shape (n, d)
-            The chunk.
-        y : array of shape (n,)
-            Its labels.
-        classes : array of shape (n_classes,), optional
-            All labels of the stream; needed for the first chunk, unless that holds them all.
-        sample_weight : array of shape (n,), optional
-            Factor of C for each sample.
-        total : float, optional
-            Samples that the stream will hold, with which C means what it means in `fit`; chunks may then also pass
-            again. By default every sample counts as new, and the stream as ending here.
-
-        Returns
-        -------
-        MKLClassifier
-            Itself.
-
-        Examples
-        --------
-        >>> import kernelweave as kw
-        >>> from sklearn.datasets import load_iris
-        >>> X, y = load_iris(return_X_y=True)
-        >>> clf = kw.recipe("ufo-mkl", approximation=kw.Nystroem(rank=15), C=10)
-        >>> for start in range(10):
-        ...     clf = clf.partial_fit(X[start::10], y[start::10], classes=[0, 1, 2], total=150)
-        >>> clf.score(X, y) > 0.9
-        True
-        """
-        begun = time.perf_counter()
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        if total is not None:
-            check_number("total", total)
-        stream = getattr(self, "_stream", None)
-        spent = 0.0 if stream is None else self.fit_time_
-        if stream is None:
-            stream = self._begin_stream(X, y, classes, sample_weight)
-        if stream.settings != self._settings():
-            raise ValueError("Parameters changed since the first chunk of the stream: begin again with a clone.")
-        X, codes, cost = self._read_chunk(X, y, sample_weight, stream, classes)
-        if codes.size:
-            stream.take(X, codes, cost, total)
-            self._keep_stream(stream, spent + time.perf_counter() - begun)
-        return self
-
-    def _settings(self) -> str:
-        """Return the parameters that a stream cannot change on its way."""
-        return repr([getattr(self, name) for name in ("kernels", "penalty", "loss", "multiclass", "approximation")])
-
-    def _begin_stream(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Stream:
-        """Read the parameters and lay down the features by the first chunk."""
-        options, loss, penalty = self._check_parameters()
-        solver = self.solver if isinstance(self.solver, Mirror) else Mirror()
-        labels = column_or_1d(y if classes is None else classes)
-        check_classification_targets(labels)
-        known = np.unique(labels)
-        if known.size < 2:
-            raise ValueError(
-                "classes must name two labels or more: give all labels of the stream with the first chunk."
-            )
-        loss, bias = self._question(loss, known.size)
-        if bias or self.multiclass == "ovo":
-            raise ValueError("partial_fit learns no intercept, and not one class against one: use the defaults.")
-        if self.probability and not isinstance(loss, Logistic):
-            raise ValueError("probability=True needs samples held out, which a stream has not: use loss='logistic'.")
-        if loss.rule() is None or not isinstance(penalty, MixingPenalty) or not penalty.smooth:
-            raise ValueError("partial_fit takes losses of this library and smooth penalties, such as penalties.Mixed.")
-        frame = X
-        X, y = self._read(X, y)
-        if is_foreign(X):
-            raise TypeError(f"X is a {kind_of(X)}, and partial_fit runs on NumPy: convert X yourself.")
-        rows = np.flatnonzero(read_weight(sample_weight, np.empty(X.shape[0])))
-        every = np.ones(rows.size)
-        targets = Targets(known, np.zeros(rows.size, dtype=int), every, rows, every, X.shape[0])
-        _warn_if_few(rows.size, options.approximation)
-        assembly: Any = self._assemble(X, frame, options, targets, whole=True)
-        return Stream.begin(assembly, known, loss, assembly.cut(penalty), solver, self._settings())
-
-    def _read_chunk(
-        self, X: Any, y: Any, sample_weight: Any, stream: Stream, classes: Any
-    ) -> tuple[Any, np.ndarray, np.ndarray]:
-        """Return samples, the positions of their labels among the classes, and their costs."""
-        check_columns(X)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=stream.assembly.like.dtype, reset=False)
-        if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), stream.classes):
-            raise ValueError(
-                "classes differ from those of the first chunk: a stream has all its labels from the start."
-            )
-        unknown = np.setdiff1d(y, stream.classes)
-        if unknown.size:
-            raise ValueError(f"y holds {unknown[0]!r}, which was not among the classes: name all with the first chunk.")
-        codes = np.searchsorted(stream.classes, y)
-        none = sample_weight is not None and not np.any(np.asarray(sample_weight))
-        weight = np.zeros(codes.size) if none else read_weight(sample_weight, codes)
-        keep = weight > 0
-        cost = float(self.C) * weight * class_factors(self.class_weight, stream.classes)[codes]
-        return X[keep], codes[keep], cost[keep]
-
-    def _keep_stream(self, stream: Stream, seconds: float) -> None:
-        """Set the fitted attributes of a model that keeps no samples."""
-        for name in ("support_", "dual_coef_", "objective_", "history_"):
-            self.__dict__.pop(name, None)  # of an earlier fit
-        weights, self._predictor = stream.read()
-        self._stream, self._pairwise_votes, self._certificates = stream, False, []
-        self._odds, self._calibrated = isinstance(stream.loss, Logistic), None
-        self._n_samples = stream.done
-        self.classes_, self.weights_ = stream.classes, weights if len(weights) > 1 else weights[0]
-        labels = [str(label) for label in stream.classes.tolist()]
-        self.problem_names_ = labels if len(weights) > 1 else [" / ".join(labels)]
-        self.kernel_names_, self.kernel_scales_ = stream.assembly.names, stream.assembly.scales
-        self.approximation_error_, self.storage_ = stream.assembly.lost, "not stored, a stream"
-        self.intercept_ = np.zeros(self._predictor.intercept.shape)
-        self.solver_, self.status_, self.dual_gap_, self.n_iter_ = "mirror", STATUS, float("nan"), stream.done
-        self.fit_time_ = seconds
 
     def _pose(self, X: Any, y: Any, sample_weight: Any = None) -> Posed:
         """Read everything that fit is given and compute the kernels."""
@@ -504,18 +366,6 @@ class MKLClassifier(ClassifierMixin, MKLEstimator):
         weight = read_weight(sample_weight, predicted)
         xp = namespace(hits)
         return float(xp.sum(xp.where(hits, weight, 0.0 * weight)) / xp.sum(weight))
-
-
-def _warn_if_few(n: int, approximation: Any) -> None:
-    """Say that a first chunk is too small to lay down as many features as were asked for."""
-    rank = getattr(approximation, "rank", None)
-    if rank is not None and n < rank and not isinstance(approximation, RandomFeatures):
-        warnings.warn(
-            f"The first chunk has {n} rows, fewer than rank={rank}, and lays down the features: begin with a larger "
-            "one, or use RandomFeatures.",
-            UserWarning,
-            stacklevel=4,
-        )
 
 
 def _votes(
