@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from ..arrays import is_foreign, kind_of
@@ -202,7 +201,8 @@ class Streaming(MKLEstimator):
         options, loss, penalty = self._check_parameters()
         solver = self.solver if isinstance(self.solver, Mirror) else Mirror()
         labels = column_or_1d(y if classes is None else classes)
-        check_classification_targets(labels)
+        if labels.dtype.kind == "f" and np.any(labels != np.round(labels)):
+            raise ValueError("Unknown label type: continuous. y holds fractions, a classifier needs classes.")
         known = np.unique(labels)
         if known.size < 2:
             raise ValueError(
