@@ -1,4 +1,4 @@
-"""Learning from a stream: fifty chunks that pass once by `partial_fit`, beside `fit`, which meets every sample 20 times.
+"""Learning from a stream: fifty chunks that pass once by `partial_fit`, beside `fit`, which meets every sample often.
 
 usps with its own split, letter with 4000 rows for testing; three Gaussian widths, each by 300 random features; the
 recipe ufo-mkl as it comes, jointly and one class against the rest. The chunks are a shuffle of the training rows, and
