@@ -17,6 +17,8 @@ EXTRAS_bench := bench,plot
 demo: $(VENV)/.with-demo
 	$(BIN)/kernelweave demo
 
+# One thread each: several processes with several threads each would wait for one another.
+test test-torch: export OMP_NUM_THREADS = 1
 test: $(VENV)/.with-test
 	$(BIN)/python -m pytest -q -n auto
 

@@ -404,14 +404,17 @@ def timed(job, repeat: int = 3):
 
 
 @contextmanager
-def capped(seconds: float) -> Iterator[None]:
-    """Send a KeyboardInterrupt after so many wall seconds: a fit then ends with its best certified point."""
+def capped(seconds: float, again: float = 0.0) -> Iterator[None]:
+    """Send a KeyboardInterrupt after so many wall seconds: a fit then ends with its best certified point.
+
+    `again` is after how many more it is sent again, for fits in which one may be lost; 0 for never.
+    """
 
     def ring(*_: object) -> None:
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds, again)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the rows say themselves what was cut off

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -151,6 +153,45 @@ def test_stationary_points_are_so_by_finite_differences(model, data, rng):
         there = combination.project(theta + length * way / np.linalg.norm(way))
         assert (value - machine(there)[0]) / value <= 2e-3 * length + 1e-9
     assert given.targets.rows.size == 60
+
+
+def test_a_bound_near_by_does_not_hide_a_steep_objective(data):
+    """Factors that start close to zero and cost far too much have a short way to go, and much to gain on it."""
+    fitted = made("gmkl", price=1e3, tol=0.1).fit(*data)
+    assert fitted.history_.violation[0] > 0.5
+    assert fitted.n_iter_ > 1 and fitted.objective_ < 0.5 * fitted.history_.upper[0]
+
+
+def test_thousands_of_columns_need_no_table_of_kernels_by_columns(rng):
+    X, y = rng.normal(size=(20, 3000)), np.arange(20) % 2
+    tracemalloc.start()
+    kw.recipe("gmkl", tol=100.0).fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.5 * 8 * 3000**2
+
+
+def test_a_machine_that_stalls_ends_the_descent_and_is_told(data, monkeypatch):
+    def stalled(problem, tol, start, max_iter):
+        found = solve(problem, tol=tol, start=start)
+        loose = replace(found.certificate, lower=0.5 * found.certificate.lower)
+        return replace(found, status=Status.STALLED, certificate=loose)
+
+    monkeypatch.setattr("kernelweave.estimators.nonconvex.solve", stalled)
+    with pytest.warns(ConvergenceWarning, match="Stationarity was reached to"):
+        fitted = made("nlmkl-p1").fit(*data)
+    assert fitted.status_ == Status.STALLED.value and fitted.n_iter_ == 1
+
+
+@each_model
+def test_machines_that_take_long_are_trained_on_features(model, data, monkeypatch):
+    """Kernels of low rank are given to solvers on features, the others to those on kernels once more."""
+    X, y = data
+    expected = made(model).fit(X, y)
+    monkeypatch.setattr("kernelweave.estimators.nonconvex.STEPS", 1)
+    fitted = made(model).fit(X, y)
+    assert fitted.objective_ == pytest.approx(expected.objective_, rel=1e-3)
+    assert 0 <= fitted.certificate().gap <= 1e-7
 
 
 def test_squares_in_the_simplex_cost_at_least_what_they_do_in_the_ball(data):

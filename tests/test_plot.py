@@ -74,6 +74,18 @@ def test_weights_of_several_problems_are_a_heat_map(multiclass, axes):
     assert [label.get_text() for label in axes.get_yticklabels()] == ["0", "1", "2"]
 
 
+def test_weights_below_zero_are_drawn(axes):
+    X, y = load_iris(return_X_y=True)
+    one = kw.recipe("cabmkl-linear").fit(X[50:], y[50:])
+    plot.weights(one, ax=axes)
+    widths = [bar.get_width() for bar in drawn(axes).patches]
+    assert min(widths) < 0 and len(widths) == np.count_nonzero(one.weights_)
+    assert np.all(np.diff(np.abs(widths)) <= 0) and axes.get_xlim()[0] < min(widths)
+    several = kw.recipe("cabmkl-linear").fit(X, y)
+    [image] = plot.weights(several, ax=plot.canvas()).images
+    assert image.get_clim()[0] == -image.get_clim()[1] == -np.abs(several.weights_).max()
+
+
 def test_convergence_shows_the_gap_down_to_tol(binary, axes):
     plot.convergence(binary, ax=axes)
     drawn(axes)

@@ -31,8 +31,7 @@ from registry import FACTORS, GRAMS, LOSSES, PENALTIES, SOLVERS, factored, label
 from test_reference import STACK, Y
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "and_of_two_views.py"
-QUADRATIC = [loss for loss in LOSSES if hasattr(loss, "quadratic")]  # what the solver takes
-each_loss = pytest.mark.parametrize("loss", QUADRATIC, ids=label)
+each_loss = pytest.mark.parametrize("loss", LOSSES, ids=label)
 each_terms = pytest.mark.parametrize("linear_terms", [True, False], ids=["linear", "products"])
 each_build = pytest.mark.parametrize("build", GRAMS[:2], ids=label)
 
@@ -62,9 +61,9 @@ def labels(n, seed):
     return y
 
 
-def posed(stack, seed=0, linear_terms=True, loss=None, C=1.0):
+def posed(stack, seed=0, linear_terms=True, loss=None, C=1.0, bias=True):
     y = labels(len(stack), seed)
-    return Problem(DenseGram(stack), loss or losses.Hinge(), SpectralNorm(linear_terms), y, C)
+    return Problem(DenseGram(stack), loss or losses.Hinge(), SpectralNorm(linear_terms), y, C, bias=bias)
 
 
 def with_unity(stack):
@@ -80,7 +79,8 @@ def optimum(problem):
     """Return Clarabel's optimum, from the definition: all pairs formed, their weights in the nuclear ball."""
     stack = kernels_of(problem)
     m = stack.shape[2]
-    Z, bias, f, cones, energies = cp.Variable((m, m), symmetric=True), cp.Variable(), 0.0, [], []
+    bias = cp.Variable() if problem.bias else 0.0
+    Z, f, cones, energies = cp.Variable((m, m), symmetric=True), 0.0, [], []
     for a in range(m):
         for b in range(a + 1):
             L = factor((2.0 if a > b else 1.0) * stack[:, :, a] * stack[:, :, b])
@@ -281,12 +281,34 @@ def test_agrees_with_the_semidefinite_programme(n, m, C, draw, loss, linear_term
     problem = posed(draw(n, m, n + m), n, linear_terms, loss, C)
     found, (best, accuracy) = solve(problem, tol=1e-5), optimum(problem)
     assert found.converged, found.certificate
-    slack = 1e-6 + 10 * accuracy
+    cones = 1e-5 if isinstance(loss, losses.Logistic) else 1e-6  # Clarabel's exponential cones are less precise
+    slack = cones + 10 * accuracy
     assert found.certificate.lower <= best * (1 + slack)
     assert found.certificate.upper >= best * (1 - slack)
     assert found.certificate.upper == pytest.approx(best, rel=1e-4)
     assert np.linalg.norm(found.weights) == pytest.approx(1.0)
     assert found.weights.min() >= 0
+
+
+@each_loss
+@pytest.mark.parametrize(("n", "m", "C"), [(20, 3, 0.1), (120, 2, 10.0)])
+def test_agrees_with_the_semidefinite_programme_without_a_bias(n, m, C, loss):
+    problem = posed(mixed_signs(n, m, n + m), n, True, loss, C, bias=False)
+    found, (best, accuracy) = solve(problem, tol=1e-5), optimum(problem)
+    assert found.converged and found.intercept == 0.0
+    assert found.certificate.lower <= best * (1 + 1e-5 + 10 * accuracy)
+    assert found.certificate.upper == pytest.approx(best, rel=1e-4)
+
+
+def test_huge_costs_with_kernels_of_low_rank():
+    """Where SMO does not get there within its budget, machines are trained on features of the combined kernel."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 3))
+    y = np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=150) > 0, 1.0, -1.0)
+    stack = np.stack([np.outer(x, x) for x in X.T], axis=2)
+    found, modest = (solve(Problem(DenseGram(stack), losses.Hinge(), SpectralNorm(), y, C)) for C in (1e6, 1e2))
+    assert found.converged and modest.converged
+    assert found.certificate.upper > 0.9e4 * modest.certificate.upper
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -397,6 +397,34 @@ def test_interruption_returns_the_best_certified_point_with_a_warning(solver, pe
     assert found.certificate.upper >= best.lower * (1 - 1e-9)
 
 
+@each_solver
+def test_interruption_of_the_first_step_returns_a_certified_point(solver, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    problem = small(usual(solver), C=20.0)
+    best = solve(problem, solver).certificate
+    monkeypatch.setattr(solvers._NAMES[solver], "step", interrupt)
+    with pytest.warns(RuntimeWarning, match="interrupted: this is the best certified point so far"):
+        found = solve(problem, solver, tol=1e-16)
+    assert found.status is Status.INTERRUPTED
+    assert found.certificate.lower <= best.upper and best.lower <= found.certificate.upper < np.inf
+
+
+@each_solver
+def test_interruption_at_the_end_is_not_lost(solver):
+    """Whoever solves one problem after another would go on otherwise."""
+
+    def interrupt(iteration, certificate, point):
+        if certificate.gap <= 1e-3:
+            raise KeyboardInterrupt
+
+    with pytest.warns(RuntimeWarning, match="interrupted"):
+        found = solve(small(usual(solver), C=20.0), solver, callbacks=[interrupt])
+    assert found.gap <= 1e-3
+    assert found.status is Status.INTERRUPTED
+
+
 def test_an_answer_of_true_only_stops():
     found = solve(small(penalties.Lp(2)), callbacks=[lambda *_: 1, lambda *_: "yes"])
     assert found.converged

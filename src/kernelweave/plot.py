@@ -80,15 +80,15 @@ def weights(clf: Any, top: int = 20, ax: Any = None, names: Sequence[str] | None
     names = _names(model, names)
     if top < 1:
         raise ValueError(f"top must be at least 1, got {top}.")
-    mean = values.mean(axis=0)
-    order = np.argsort(-mean, kind="stable")[:top]
-    shown = order[mean[order] > 0]
+    size = np.abs(values).mean(axis=0)
+    order = np.argsort(-size, kind="stable")[:top]
+    shown = order[size[order] > 0]
     labels = [_short(names[k]) for k in shown]
     if len(values) > 1:
         axes = _heat_map(values[:, shown], labels, model.problem_names_, ax)
     else:
         axes = _bars(values[0, shown], labels, ax)
-    used = np.count_nonzero(mean)
+    used = np.count_nonzero(size)
     heaviest = f", the {len(shown)} heaviest shown" if len(shown) < used else ""
     axes.set_title(f"{used} of {len(names)} kernels in use{heaviest}", loc="left", color=INK, fontsize=11)
     return axes
@@ -274,7 +274,7 @@ def _names(model: Any, names: Sequence[str] | None) -> list[str]:
 
 
 def _bars(values: np.ndarray, labels: list[str], ax: Any) -> Any:
-    """Draw one bar for each kernel with its number at the end."""
+    """Draw one bar for each kernel with its number at the end, to the left for weights below zero."""
     axes = _axes(ax, 7.0, 1.1 + 0.27 * max(len(labels), 2))
     rows = np.arange(len(labels))
     axes.barh(rows, values, height=0.68, color=BAR)
@@ -284,13 +284,14 @@ def _bars(values: np.ndarray, labels: list[str], ax: Any) -> Any:
         axes.annotate(
             f"{value:.3g}",
             (value, row),
-            (4, 0),
+            (4 if value >= 0 else -4, 0),
             textcoords="offset points",
             va="center",
+            ha="left" if value >= 0 else "right",
             fontsize=8,
             color=INK,
         )
-    axes.set_xlim(0, 1.12 * values.max(initial=1e-12))
+    axes.set_xlim(1.12 * values.min(initial=0.0), 1.12 * values.max(initial=1e-12))
     axes.set_xlabel("weight")
     _dress(axes, grid="x")
     axes.spines["left"].set_visible(False)
@@ -298,10 +299,12 @@ def _bars(values: np.ndarray, labels: list[str], ax: Any) -> Any:
 
 
 def _heat_map(values: np.ndarray, labels: list[str], problems: list[str], ax: Any, rows: str = "problem") -> Any:
-    """Draw problems by kernels, darker for more weight, white for none."""
+    """Draw problems by kernels, darker for more weight, white for none, red for weights below zero."""
     size = (2.2 + 0.42 * max(len(labels), 4), 2.6 + 0.3 * len(problems))
     axes = _axes(ax, *size)
-    image = axes.imshow(np.ma.masked_equal(values, 0), cmap="Blues", vmin=0, aspect="auto")
+    low, most = float(values.min(initial=0.0)), float(np.abs(values).max(initial=1e-12))
+    colours = {"cmap": "Blues", "vmin": 0.0} if low >= 0 else {"cmap": "RdBu", "vmin": -most, "vmax": most}
+    image = axes.imshow(np.ma.masked_equal(values, 0), aspect="auto", **colours)
     axes.set_xticks(np.arange(len(labels)), labels, rotation=40, ha="right", rotation_mode="anchor")
     axes.set_yticks(np.arange(len(problems)), problems)
     axes.set_xticks(np.arange(-0.5, len(labels)), minor=True)

@@ -183,8 +183,8 @@ class Stationarity:
     value : float
         The objective.
     violation : float
-        Length of the move that a unit step against the gradient of the objective's logarithm makes once it is projected
-        on what is allowed; zero at stationary points only.
+        Root of the fall of the objective's logarithm that a unit step against its gradient promises once it is
+        projected on what is allowed: the gradient's length where no bound is in the way, zero where stationary only.
     gap : float
         Certified relative duality gap of the machine at the parameters reached, which is a convex problem.
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse, vstack
 from scipy.special import expit, softmax
 
 from ..grams import DenseGram, ProductGram
@@ -113,7 +113,7 @@ class GaussianProduct(Combination):
 
     gram: Any  # None: the samples are all that is stored
     X: Any  # (n, d)
-    widths: np.ndarray  # (m, d) gamma of each kernel on each column
+    widths: Any  # (m, d) gamma of each kernel on each column, sparse: most kernels are on few
     cost: float
     power: int
     scaled: np.ndarray | None = None  # (n_problems, d) the width of each column, once it is known
@@ -162,16 +162,18 @@ class GaussianProduct(Combination):
 
 def gaussian_product(X: Any, bank: Sequence[Kernel], cost: float, power: int) -> GaussianProduct:
     """Return the products of powers of resolved Gaussian kernels, or say which of them is none."""
-    widths = np.zeros((len(bank), X.shape[1]))
-    for row, kernel in zip(widths, bank, strict=True):
+    rows = []
+    for kernel in bank:
         if type(kernel) is not RBF:
             raise ValueError(
                 f"model='gmkl' learns the widths of Gaussian kernels, and {kernel.name} is none: give kernels.rbf(..), "
                 "or kernels='auto' for one on each column."
             )
-        row[slice(None) if kernel.on is None else list(kernel.on)] = kernel.gamma
+        columns = np.arange(X.shape[1]) if kernel.on is None else np.asarray(kernel.on)
+        values = np.full(columns.size, kernel.gamma)
+        rows.append(csr_array((values, columns, [0, columns.size]), shape=(1, X.shape[1])))
     names, m = [kernel.name for kernel in bank], len(bank)
-    return GaussianProduct(None, names, np.arange(m), np.ones(m), None, X, widths, cost, power)
+    return GaussianProduct(None, names, np.arange(m), np.ones(m), None, X, vstack(rows).tocsr(), cost, power)
 
 
 def gaussian(X: Any, Z: Any, width: np.ndarray) -> np.ndarray:  # (n, d), (p, d), (d,) -> (n, p)

@@ -31,12 +31,13 @@ from ..assemble import (
     squared_sum,
 )
 from ..assemble.parameters import check_choice
-from ..grams import DenseGram
+from ..grams import DenseGram, GramStack
 from ..kernels import rbf
 from ..losses import Loss, make_loss
 from ..penalties import Fixed
 from ..problem import Certificate, Descent, Problem, Solution, Stationarity, Status
 from ..solvers import solve
+from ..solvers.machines import factored
 from .base import Posed, _single
 from .classify import MKLClassifier
 
@@ -44,6 +45,7 @@ MODELS = ("nlmkl-p1", "gmkl", "lmkl-softmax", "lmkl-sigmoid")
 PRECISE = 1e-6  # times tol: relative gap of each machine, so that falls of the objective can be told from errors
 TINY = 100  # samples up to which copies of a sample are made one of more weight,
 COMPARED = 2**22  # and entries of X up to which they are looked for
+STEPS = 200  # of a solver on kernels, after which a machine is trained on features
 LEAST_GAP = 1e-13  # which floating point can give
 ARMIJO = 1e-4  # share of the fall that the gradient promises with which a step is content
 SHORTER = 0.25  # factor of a step that was too long
@@ -77,44 +79,45 @@ class Walk:
     objective has fallen by a share of what the gradient promises (Armijo).
     """
 
-    def __init__(self, combination: Combination, pose: Callable[[np.ndarray], Problem], tol: float, max_iter: int):
+    def __init__(self, combination: Combination, pose: Callable[[GramStack], Problem], tol: float, max_iter: int):
         self.combination, self.pose, self.tol, self.max_iter = combination, pose, tol, max_iter
         self.began, self.machines, self.history = time.perf_counter(), 0, Descent()
 
     def go(self) -> Descended:
-        """Descend until the point reached is stationary, or the machines are spent."""
-        here = self.place(self.combination.project(self.combination.start), None)
-        step, status = 1.0 / here.value, None
-        while status is None:
+        """Descend until the point reached is stationary, or the machines are spent; an interruption ends it there."""
+        self.here = self.place(self.combination.project(self.combination.start), None)
+        try:
+            status = self.descend()
+        except KeyboardInterrupt:
+            warnings.warn(Status.INTERRUPTED.value, RuntimeWarning, stacklevel=2)
+            status = Status.INTERRUPTED
+        return self.ended(self.here, status)
+
+    def descend(self) -> Status:
+        """Go forward as long as that helps, and say why it ended."""
+        step = 1.0 / self.here.value
+        while True:
+            here = self.here
             self.note(here)
-            if here.machine.status is Status.INTERRUPTED:
-                status = Status.INTERRUPTED
-            elif self.violation(here) <= self.tol:
-                status = Status.STATIONARY
-            else:
-                there = self.tried(here, step)
-                if isinstance(there, Status):
-                    status = there
-                else:
-                    step, here = _length(here, there, step), there
-        return self.ended(here, status)
+            if here.machine.status is Status.INTERRUPTED or here.machine.gap > self.tol:
+                return here.machine.status
+            if self.violation(here) <= self.tol:
+                return Status.STATIONARY
+            there = self.forward(here, step)
+            if isinstance(there, Status):
+                return there
+            step, self.here = _length(here, there, step), there
 
     def place(self, theta: np.ndarray, start: np.ndarray | None) -> Place:
-        """Train a machine."""
+        """Train a machine; one that takes many steps is trained on features of its kernel."""
         self.machines += 1
-        kernel = self.combination.kernel(theta)
-        machine = solve(self.pose(kernel), tol=max(PRECISE * self.tol, LEAST_GAP), start=start)
+        kernel, tol = self.combination.kernel(theta), max(PRECISE * self.tol, LEAST_GAP)
+        machine = solve(self.pose(DenseGram(kernel[:, :, None])), tol=tol, start=start, max_iter=STEPS)
+        if machine.status is Status.MAX_ITER:
+            machine = solve(self.pose(factored(kernel)), tol=tol, start=machine.beta)
         cost, slope = self.combination.price(theta)
         gradient = self.combination.gradient(theta, machine.beta, kernel) + slope
         return Place(theta, machine, machine.certificate.upper + cost, cost, gradient)
-
-    def tried(self, here: Place, step: float) -> Place | Status:
-        """Go forward; an interruption ends the descent where it is."""
-        try:
-            return self.forward(here, step)
-        except KeyboardInterrupt:
-            warnings.warn(Status.INTERRUPTED.value, RuntimeWarning, stacklevel=2)
-            return Status.INTERRUPTED
 
     def forward(self, here: Place, step: float) -> Place | Status:
         """Return a place with a lower objective, or why there is none."""
@@ -132,17 +135,18 @@ class Walk:
         return Status.STEEP
 
     def violation(self, place: Place) -> float:
-        """Return the length of the projected gradient of the objective's logarithm."""
-        move = self.combination.project(place.theta - place.gradient / place.value) - place.theta
-        return float(np.linalg.norm(move))
+        """Return the root of the fall that a projected unit step on the objective's logarithm promises."""
+        gradient = place.gradient / place.value
+        move = self.combination.project(place.theta - gradient) - place.theta
+        return float(np.sqrt(max(-gradient @ move, 0.0)))
 
     def note(self, place: Place) -> None:
         """Record a step taken."""
         low, up = place.machine.certificate.lower + place.cost, place.value
-        weights = self.combination.weights(place.theta)
+        weights, violation = self.combination.weights(place.theta), self.violation(place)
         seconds = time.perf_counter() - self.began
         self.history.add(self.machines, seconds, Certificate(low, up), weights, float("nan"))
-        self.history.violation.append(self.violation(place))
+        self.history.violation.append(violation)
 
     def ended(self, place: Place, status: Status) -> Descended:
         """Return the place as an answer."""
@@ -204,11 +208,12 @@ class NonconvexMKLClassifier(MKLClassifier):
     price : float, default=1.0
         For "gmkl": cost of the factors ``d_a``, ``price * sum_a d_a^power / power``.
     power : {1, 2}, default=1
-        For "gmkl": with 1, columns that do not help get width zero; with 2, they get little.
+        For "gmkl": with 1, columns can get width zero; with 2, those that do not help get little.
     normalize : {"trace", "diagonal", "center", None}, default="trace"
         Size of the kernels, as for `MKLClassifier`; Gaussians keep theirs in "gmkl".
     tol : float, default=1e-2
-        Stationarity to reach: length of the projected gradient of the objective's logarithm.
+        Stationarity to reach: root of the fall of the objective's logarithm that a projected step of length one times
+        its gradient promises, which is the gradient's length where no bound is in the way.
     max_iter : int, default=1000
         Most machines to train for a problem.
     multiclass, class_weight, psd, memory, random_state, n_jobs
@@ -365,8 +370,8 @@ class NonconvexMKLClassifier(MKLClassifier):
         if task.rows is not None:
             combination, cost = combination.take(task.rows), cost[task.rows]
 
-        def pose(kernel: np.ndarray) -> Problem:
-            return Problem(DenseGram(kernel[:, :, None]), posed.loss, posed.penalty, task.y, cost)
+        def pose(gram: GramStack) -> Problem:
+            return Problem(gram, posed.loss, posed.penalty, task.y, cost)
 
         walk = Walk(combination, pose, self.tol, self.max_iter)
         found = walk.go()
@@ -377,7 +382,8 @@ class NonconvexMKLClassifier(MKLClassifier):
 
     def _warn_if_loose(self, solutions: Sequence[Any]) -> None:
         """Say once if a point is not stationary to tol, by how much and what to do."""
-        loose = [found for found in solutions if found.solution.status in (Status.STEEP, Status.KINK)]
+        fine = (Status.STATIONARY, Status.INTERRUPTED)
+        loose = [found for found in solutions if found.solution.status not in fine]
         if loose:
             worst = max(loose, key=lambda found: found.stationarity.violation)
             where = f" in {len(loose)} of {len(solutions)} problems" if len(solutions) > 1 else ""

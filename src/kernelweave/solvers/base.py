@@ -186,7 +186,7 @@ class _Run:
             bests.primal, bests.model = self.last, certify(self.problem, self.last, rescale=False)
             bests.upper = bests.model.upper
         assert bests.dual is not None and bests.primal is not None
-        if bests.certificate.gap <= tol:
+        if bests.certificate.gap <= tol and status is not Status.INTERRUPTED:  # which whoever asked wants to know of
             status = Status.CONVERGED
         model = bests.model
         beta = bests.stretch * self.problem.feasible(bests.dual.beta)

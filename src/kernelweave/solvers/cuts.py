@@ -66,10 +66,10 @@ class CutState:
 
     shares: np.ndarray  # (m,)
     beta: np.ndarray  # (n,)
+    point: Point
     eps: float
     tol: float
     cuts: Cuts = field(default_factory=Cuts)
-    point: Point | None = None
     proof: Point | None = None
     lost: bool = False  # whether the linear programme had no answer
 
@@ -84,7 +84,8 @@ class Cutting(Solver):
 
     def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> CutState:
         n, m = problem.gram.shape
-        return CutState(np.full(m, 1.0 / m), np.zeros(n) if start is None else start, first_eps(tol), tol)
+        shares, beta = np.full(m, 1.0 / m), np.zeros(n) if start is None else start
+        return CutState(shares, beta, Point(beta, shares / problem.penalty.prices(m)), first_eps(tol), tol)
 
     def step(self, problem: Problem, state: CutState) -> bool:
         if state.proof is not None:
@@ -110,11 +111,9 @@ class Cutting(Solver):
         """Return the shares of the next machine; ``lowest`` are those where the largest cut is lowest."""
 
     def read(self, problem: Problem, state: CutState) -> Point:
-        assert state.point is not None
         return state.point
 
     def heed(self, problem: Problem, state: CutState, certificate: Certificate) -> Status | None:
-        assert state.point is not None
         end = Status.STALLED if state.lost else None
         if end is None and (state.point.q is None or behind(problem, state.point, certificate)):
             state.eps, end = sharper(state.eps)

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from ..grams import DenseGram, GramStack
 from ..losses.base import BoxQuadratic
 from ..penalties import Fixed, SpectralNorm
 from ..penalties.spectral import Energies, length
 from ..problem import Certificate, Point, Problem, Status
 from .base import Solver, solve
-from .machines import combined, smo
+from .machines import combined, factored, smo
 
 TINY = 100  # samples up to which a problem is solved to PRECISE at once, which costs next to nothing
 PRECISE = 1e-12  # so that there, a weight of two is repeating a sample and an order of samples is as good as another
@@ -26,6 +27,7 @@ STEEPEST = 1e3  # the largest power
 TIED = 1e-6  # relative width of the bracket of the largest energy from which its weights are not known
 FAINT = 1e-2  # of the largest ratio: the least that is told from zero
 FLOOR = 1e-3  # times tol: share that all kernels together keep while steps go by ratios, so that each can come back
+DEEP = 1e-8  # violation beyond which SMO may take its budget again and again: it is near rounding there
 TRIM = 1e-6  # share of a kernel below which it gets weight zero in the end
 
 
@@ -37,7 +39,7 @@ class FrankWolfeState:
     ``ratios`` there.
     """
 
-    box: BoxQuadratic
+    box: BoxQuadratic | None  # where SMO trains the machines
     weights: np.ndarray  # (m,)
     beta: np.ndarray  # (n,)
     f: np.ndarray  # (n,)
@@ -49,6 +51,7 @@ class FrankWolfeState:
     power: float = np.inf
     unjudged: int = 0
     met: bool = True  # whether the last machine came to what it was asked for, or as far as floating point lets it
+    spent: bool = False  # whether SMO did not get there within its budget
     least: float = LEAST_EPS  # the least that machines can be asked for
 
 
@@ -62,10 +65,10 @@ class FrankWolfe(Solver):
     ``(M u)_a / u_a`` instead, the more carefully the more often it happens. A step is a machine, so ``n_iter_`` counts
     machines.
 
-    With kernels of low rank, D columns in all, the square has the D (D + 1) / 2 products of columns as its features.
-    Where these are at most half as many as the samples, a machine is a problem of its own with that one kernel, which
-    `solve` hands to the solver on features that "auto" chooses, with the last duals to begin with; otherwise the square
-    is formed from the features, and SMO trains on it.
+    SMO is for losses with a quadratic dual and a bias, and goes out of breath where costs are huge and kernels of low
+    rank. Elsewhere a machine is a problem of its own with that one kernel, which `solve` hands to the solver that
+    "auto" chooses, with the last duals to begin with. So it is with kernels of low rank, D columns in all, whose square
+    has the D (D + 1) / 2 products of columns as its features, where these are at most half as many as the samples.
 
     Examples
     --------
@@ -76,6 +79,8 @@ class FrankWolfe(Solver):
 
     name = "frank-wolfe"
     needs = ("combine", "energies")
+    needs_quadratic = False
+    biasless = True
 
     def refuse(self, problem: Problem) -> str | None:
         if not isinstance(problem.penalty, SpectralNorm):
@@ -84,7 +89,8 @@ class FrankWolfe(Solver):
 
     def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> FrankWolfeState:
         n, m = problem.gram.shape
-        box = problem.loss.quadratic(problem.y, problem.C)
+        pairs = problem.bias and hasattr(problem.loss, "quadratic") and not problem.gram.explicit
+        box = problem.loss.quadratic(problem.y, problem.C) if pairs else None
         beta = np.zeros(n) if start is None else start.copy()
         weights = np.full(m, m ** (-1.0 / problem.gram.degree))
         if beta.any():
@@ -95,8 +101,7 @@ class FrankWolfe(Solver):
     def step(self, problem: Problem, state: FrankWolfeState) -> bool:
         if state.energies is not None:
             _move(problem, state)
-        train = _train_on_features if problem.gram.explicit else _train_on_kernel
-        train(problem, state, max(state.eps, state.least))
+        _train(problem, state, max(state.eps, state.least))
         self.refresh(problem, state)
         state.unjudged += 1
         most = state.energies.top.lower
@@ -128,17 +133,23 @@ class FrankWolfe(Solver):
         return [Point(point.beta, kept / length(kept, degree))]
 
 
-def _train_on_kernel(problem: Problem, state: FrankWolfeState, eps: float) -> None:
-    """Train a machine on the combined kernel, to a violation of ``eps``."""
+def _train(problem: Problem, state: FrankWolfeState, eps: float) -> None:
+    """Train a machine on the combined kernel to a violation or a relative gap of ``eps``."""
+    if problem.gram.explicit:
+        _solve(problem, state, problem.gram.features(state.weights), eps)
+        state.f = problem.gram.matvec(state.beta, state.weights)
+        return
     kernel = combined(problem, state.weights)
-    beta, state.met = smo(kernel, state.box, state.beta, eps)
-    state.beta = problem.feasible(beta)
+    if state.box is not None and not state.spent:
+        state.beta, state.met = smo(kernel, state.box, state.beta, eps)
+        state.beta, state.spent = problem.feasible(state.beta), not state.met and eps > DEEP
+    if state.box is None or state.spent:
+        _solve(problem, state, factored(kernel) if state.spent else DenseGram(kernel[:, :, None]), eps)
     state.f = kernel @ state.beta
 
 
-def _train_on_features(problem: Problem, state: FrankWolfeState, eps: float) -> None:
-    """Train a machine on products of features, to a relative gap of ``eps``."""
-    square = problem.gram.features(state.weights)
+def _solve(problem: Problem, state: FrankWolfeState, square: GramStack, eps: float) -> None:
+    """Train a machine on one kernel by the solver that "auto" chooses for it."""
     found = solve(replace(problem, gram=square, penalty=Fixed()), tol=eps, start=state.beta)
     if found.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
@@ -146,7 +157,6 @@ def _train_on_features(problem: Problem, state: FrankWolfeState, eps: float) -> 
     if found.status is Status.STALLED:
         state.least = eps
     state.beta = problem.feasible(found.beta)
-    state.f = problem.gram.matvec(state.beta, state.weights)
 
 
 def _energy(energies: Energies, weights: np.ndarray) -> float:

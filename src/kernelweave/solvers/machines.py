@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..grams import DenseGram, GramStack, LowRankGram
 from ..losses.base import BoxQuadratic
 from ..problem import Certificate, Point, Problem, Status
 
@@ -13,6 +14,7 @@ NEEDS = ("combine", "spread")  # sums of kernels, which have to be matrices of t
 LEAST_EPS = 1e-12  # violation below which a machine is not asked to go
 FIRST = 0.1  # times tol: violation that machines are asked for at first,
 SHARPER = 0.2  # and by which it falls where that is not enough
+RANK = 1e-12  # of the largest eigenvalue: those below it are rounding
 BUDGET = 1000  # pair steps of one machine, per sample
 
 
@@ -67,6 +69,16 @@ def smo(kernel: np.ndarray, box: BoxQuadratic, beta: np.ndarray, eps: float) -> 
     steps = quadratic(kernel, gradient, beta, box.lower, box.upper, eps, BUDGET * n)
     kernel.flat[:: n + 1] = diagonal
     return beta, steps < BUDGET * n
+
+
+def factored(kernel: np.ndarray) -> GramStack:
+    """Return one kernel as a stack: by features, for which huge costs are nothing, where its rank is half or less."""
+    values, vectors = np.linalg.eigh(kernel)
+    kept = values > RANK * values[-1]
+    rank = int(np.count_nonzero(kept))
+    if not 0 < 2 * rank <= values.size:
+        return DenseGram(kernel[:, :, None])
+    return LowRankGram(vectors[:, kept] * np.sqrt(values[kept]), [rank])
 
 
 def behind(problem: Problem, point: Point, certificate: Certificate) -> bool:

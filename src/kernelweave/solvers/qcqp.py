@@ -29,8 +29,8 @@ class QCQPState:
     """The programme in the form the cone solver reads, the attempts made, and the point found by the last."""
 
     programme: tuple[Any, ...]
+    point: Point
     attempt: int = 0
-    point: Point | None = None
 
 
 class QCQP(Solver):
@@ -55,7 +55,9 @@ class QCQP(Solver):
         return None if isinstance(problem.penalty, L1) else f"is for penalty='l1', not {problem.penalty}: use 'sqp'."
 
     def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> QCQPState:
-        return QCQPState(_programme(problem, _clarabel()))
+        n, m = problem.gram.shape
+        beta = np.zeros(n) if start is None else start
+        return QCQPState(_programme(problem, _clarabel()), Point(beta, 1.0 / (m * problem.penalty.prices(m))))
 
     def step(self, problem: Problem, state: QCQPState) -> bool:
         *parts, tops = state.programme
@@ -67,7 +69,6 @@ class QCQP(Solver):
         return True
 
     def read(self, problem: Problem, state: QCQPState) -> Point:
-        assert state.point is not None
         return state.point
 
     def heed(self, problem: Problem, state: QCQPState, certificate: Certificate) -> Status | None:

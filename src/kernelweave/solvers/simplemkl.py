@@ -71,7 +71,8 @@ class SimpleMKL(Solver):
         return True
 
     def read(self, problem: Problem, state: SimpleMKLState) -> Point:
-        assert state.machine is not None and state.q is not None
+        if state.machine is None or state.q is None:
+            return Point(state.beta, state.shares / problem.penalty.prices(state.shares.size))
         return state.machine.point(state.q)
 
     def heed(self, problem: Problem, state: SimpleMKLState, certificate: Certificate) -> Status | None:

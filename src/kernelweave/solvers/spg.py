@@ -88,7 +88,8 @@ class SPG(Solver):
         return state.end is not None
 
     def read(self, problem: Problem, state: SPGState) -> Point:
-        assert state.machine is not None and state.q is not None
+        if state.machine is None or state.q is None:
+            return Point(state.beta, state.shares / _prices(problem))
         return state.machine.point(state.q)
 
     def heed(self, problem: Problem, state: SPGState, certificate: Certificate) -> Status | None:

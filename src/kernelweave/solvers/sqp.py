@@ -18,7 +18,7 @@ from ..problem import Certificate, Point, Problem, Status
 from .base import Solver
 from .smo import exact_step, level_of, violation_of
 
-LEAST = 400  # samples below which the first round takes all
+LEAST = 1000  # samples up to which the first round takes all, and goes to the end
 TINY = 100  # samples up to which a problem is solved to PRECISE at once, which costs next to nothing
 PRECISE = 1e-11  # so that there, a weight of two is repeating a sample and an order of samples is as good as another
 START = 0.02  # share of the dual value that rounds on new samples work towards
@@ -289,7 +289,7 @@ def _reached(problem: Problem, state: SQPState, t: float, fall: float) -> bool:
     if isinstance(prox, EntropicProx):
         shares, costs = prox.shares(local.q), local.q / prox.prices
         mixing = 0.5 * (float(costs.max()) - float(shares @ costs))
-    share = SPARE * state.tol if state.beta.size <= TINY else START
+    share = SPARE * state.tol if state.beta.size <= LEAST else START
     goal = state.goal if np.isfinite(state.goal) else share * float(state.box.linear[local.rows] @ local.beta)
     if slack + mixing <= goal:
         return True
