@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -609,21 +610,27 @@ def processor() -> str:
 
 
 def save(name: str, payload: dict) -> Path:
-    """Write a result as JSON beside what it was made with."""
+    """Write a result as JSON beside what it was made with; whoever reads it meanwhile finds the old one whole."""
     RESULTS.mkdir(parents=True, exist_ok=True)
-    path = RESULTS / f"{name}.json"
-    path.write_text(json.dumps({"made_with": made_with(), **payload}, indent=1, default=float) + "\n")
+    path, fresh = RESULTS / f"{name}.json", RESULTS / f"{name}.json.new"
+    fresh.write_text(json.dumps({"made_with": made_with(), **payload}, indent=1, default=float) + "\n")
+    fresh.replace(path)
     return path
 
 
-def save_markdown(name: str, parts: list[str]) -> Path:
+def save_markdown(name: str, parts: list[str], makers: list[str] | None = None) -> Path:
     """Write a report, with what it was made with at its end; the draws are those of the seeds in the script."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     path = RESULTS / f"{name}.md"
-    facts = ", ".join(f"{key} {value}" for key, value in made_with().items() if key != "command")
-    last = f"Last written by `{made_with()['command']}`; seeds are fixed in the script. {facts}."
+    last = "Seeds are fixed in the script. Made by " + "; ".join(makers or [in_words(made_with())]) + "."
     path.write_text("\n\n".join([*parts, last]) + "\n")
     return path
+
+
+def in_words(maker: dict) -> str:
+    """A command, with versions and hardware."""
+    facts = ", ".join(f"{key} {value}" for key, value in maker.items() if key != "command")
+    return f"`{maker.get('command', 'an earlier version of the script')}` with {facts}"
 
 
 def save_csv(name: str, rows: list[dict]) -> Path:
@@ -638,29 +645,52 @@ def save_csv(name: str, rows: list[dict]) -> Path:
 
 
 class Cells:
-    """Measurements by name, kept in a JSON file that is written after each of them, beside facts about all."""
+    """Measurements by name, kept in a JSON file that is written after each of them, beside facts about all.
+
+    Each knows what it was made with, by its place in the list ``makers`` of the file, also where others go on later.
+    """
 
     def __init__(self, name: str, cap: float, again: bool, facts: dict):
-        self.name, self.cap, self.facts, self.made = name, cap, facts, {}
+        self.name, self.cap, self.facts, self.made, self.makers = name, cap, facts, {}, []
         path = RESULTS / f"{name}.json"
         if path.exists() and not again:
-            self.made = json.loads(path.read_text())["cells"]
+            before = json.loads(path.read_text())
+            self.makers = before.get("makers", [before["made_with"]])
+            self.made = {key: {"maker": 0, **cell} for key, cell in before["cells"].items()}
 
     def get(self, key: str, job) -> dict:
         """The cell of this name; `job` makes it where there is none, or one that was cut off earlier than now."""
         cell = self.made.get(key)
         if cell is None or (cell["cut"] and cell["cap"] < self.cap):
             print(f"  {time.strftime('%H:%M:%S')} {key} ...", end=" ", file=sys.stderr, flush=True)
-            cell = self.made[key] = {**job(), "cap": self.cap}
+            cell = {**job(), "cap": self.cap, "maker": self._maker()}
+            self.made[key] = cell
             print(f"{number(cell['seconds'])} s, gap {number(cell['gap'], 2)}", file=sys.stderr, flush=True)
             self.write()
         return cell
 
+    def _maker(self) -> int:
+        """The place of the present command, versions and hardware among the makers."""
+        now = json.loads(json.dumps(made_with()))
+        if now not in self.makers:
+            self.makers.append(now)
+        return self.makers.index(now)
+
+    def credits(self) -> list[str]:
+        """What the cells were made with, the makers of most of them first."""
+        counts = Counter(cell["maker"] for cell in self.made.values())
+        texts = {k: in_words(self.makers[k]) for k in counts}
+        return [f"{count} cells by {texts[k]}" if len(counts) > 1 else texts[k] for k, count in counts.most_common()]
+
     def write(self) -> Path:
         """Write all cells, as JSON and as CSV."""
-        path = save(self.name, {**self.facts, "cells": self.made})
+        path = save(self.name, {"makers": self.makers, **self.facts, "cells": self.made})
         save_csv(self.name, [{"cell": key, **cell} for key, cell in self.made.items()])
         return path
+
+    def report(self, parts: list[str]) -> Path:
+        """Write a report on the cells."""
+        return save_markdown(self.name, parts, self.credits())
 
 
 def options(doc: str | None, cap: float = 120.0, sizes: bool = False) -> argparse.ArgumentParser:

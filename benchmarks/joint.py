@@ -27,7 +27,7 @@ from functools import partial
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from common import Cells, Stopwatch, capped, load, markdown, number, options, save_markdown, standardised
+from common import Cells, Stopwatch, capped, load, markdown, number, options, standardised
 
 SETS = ("mfeat", "letter", "usps", "usps parts")
 WAYS = ("joint", "ovr")
@@ -191,7 +191,7 @@ def main() -> None:
             raise SystemExit(f"--sets {name} is not known: choose from {', '.join(SETS)}.")
         run_set(cells, name, args.fast)
     about = [part if part.startswith("*") else " ".join(part.split()) for part in __doc__.strip().split("\n\n")[1:]]
-    path = save_markdown(cells.name, [f"# {__doc__.split('.')[0]}", *about, comparison(cells, sets)])
+    path = cells.report([f"# {__doc__.split('.')[0]}", *about, comparison(cells, sets)])
     print(comparison(cells, sets))
     print("written to", cells.write().name, "and", path.name)
 

@@ -24,7 +24,7 @@ from functools import partial
 
 import numpy as np
 
-from common import Cells, Stopwatch, markdown, options, save_markdown, statistic, timed
+from common import Cells, Stopwatch, markdown, options, statistic, timed
 
 KERNELS = (50, 100, 200, 400, 800)  # at BASE samples
 SAMPLES = (200, 400, 800, 1600)  # at FEW kernels
@@ -198,7 +198,7 @@ def main() -> None:
     run(cells, args)
     about = [" ".join(part.split()) for part in __doc__.split("\n\n")[1:]]
     tables = [exponents(cells, args), rates(cells, args)]
-    path = save_markdown(cells.name, [f"# {__doc__.split('.')[0]}", *about, *tables])
+    path = cells.report([f"# {__doc__.split('.')[0]}", *about, *tables])
     print("\n\n".join(tables))
     print("written to", cells.write().name, "and", path.name)
 

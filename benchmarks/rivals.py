@@ -56,7 +56,6 @@ from common import (
     number,
     options,
     rows_of,
-    save_markdown,
     standardised,
     table,
 )
@@ -433,7 +432,7 @@ def write_report(cells: Cells, args) -> Path:
             for name, outer in splits(cells, args).items()
         )
         parts += ["## Accuracy in nested cross-validation, %", f"{sizes}.", markdown(headers_b(cells, args), lines)]
-    return save_markdown(cells.name, parts)
+    return cells.report(parts)
 
 
 def main() -> None:

@@ -279,15 +279,13 @@ def streamed(model, X, y, chunks, order, **options):
 
 
 @pytest.mark.parametrize("multiclass", ["joint", "ovr"])
-@pytest.mark.parametrize(("C", "passes"), [(0.1, 1), (1.0, 20)])  # once, and as often as a fit meets every sample
-def test_a_stream_of_fifty_chunks_is_as_good_as_a_fit(digits, multiclass, C, passes):
+@pytest.mark.parametrize("C", [0.1, 1.0, 10.0])
+def test_a_stream_of_fifty_chunks_is_as_good_as_a_fit(digits, multiclass, C):
     X, new, y, labels = digits
     order = np.random.default_rng(0).permutation(y.size)
     whole = machine(multiclass=multiclass).set_params(C=C).fit(X, y).score(new, labels)
     assert whole > 0.92
-    model = machine(multiclass=multiclass).set_params(C=C)
-    for _ in range(passes):
-        streamed(model, X, y, 50, order, total=None if passes == 1 else y.size)
+    model = streamed(machine(multiclass=multiclass).set_params(C=C), X, y, 50, order)
     assert model.score(new, labels) >= whole - 0.01
 
 

@@ -48,7 +48,34 @@ def test_a_paper_is_measured_written_and_resumed(folder, tmp_path):
     assert " ... " not in run(folder, tmp_path)
 
 
-def test_every_script_of_a_paper_takes_the_options_of_make_papers():
-    for script in sorted((ROOT / "benchmarks" / "papers").glob("*.py")):
-        text = script.read_text(encoding="utf-8")
-        assert "options(__doc__" in text and "Cells(" in text and "save_markdown(" in text, script.name
+def test_what_was_measured_earlier_keeps_its_maker(folder, tmp_path):
+    run(folder, tmp_path)
+    path = tmp_path / "lowrank_paper_fast.json"
+    made = json.loads(path.read_text())
+    made["makers"][0]["processor"] = "another one"
+    made["cells"].pop(next(iter(made["cells"])))
+    path.write_text(json.dumps(made))
+    assert run(folder, tmp_path).count(" ... ") == 1
+    report = (tmp_path / "lowrank_paper_fast.md").read_text()
+    assert "2 cells by `python" in report and "processor another one" in report and "1 cells by `python" in report
+
+
+@pytest.mark.parametrize("script", sorted((ROOT / "benchmarks" / "papers").glob("*.py")), ids=lambda path: path.stem)
+def test_every_script_of_a_paper_takes_the_options_of_make_papers(script):
+    paths = {"PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, str(script), "--help"]
+    done = subprocess.run(command, env=os.environ | paths, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert all(option in done.stdout for option in ("--fast", "--cap", "--again"))
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs" / "results").glob("*.json")), ids=lambda path: path.stem)
+def test_results_in_the_repository_say_what_made_them(path):
+    made = json.loads(path.read_text())
+    makers = made.get("makers", [made["made_with"]])
+    assert all({"command", "python", "numpy", "processor", "threads"} <= set(maker) for maker in makers)
+    assert f"benchmarks/papers/{path.stem.removesuffix('_paper')}.py" in makers[0]["command"]
+    report = path.with_suffix(".md").read_text()
+    assert all(maker["command"] in report for maker in makers)
+    assert path.with_suffix(".csv").exists()
+    assert any(path.parent.glob(f"{path.stem}*.png"))

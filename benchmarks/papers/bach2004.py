@@ -31,7 +31,6 @@ from common import (
     number,
     options,
     our_solve,
-    save_markdown,
     warm_up,
 )
 
@@ -174,7 +173,7 @@ def write_report(cells: Cells, args) -> Path:
     parts += ["## Growth, mean exponents", summary(slopes, args.solvers)]
     for name, (shown, _) in tables.items():
         parts += [f"## {name}, seconds", shown]
-    return save_markdown(cells.name, parts)
+    return cells.report(parts)
 
 
 def draw(cells: Cells, args) -> Path:

@@ -44,7 +44,6 @@ from common import (
     nystroem,
     options,
     rows_of,
-    save_markdown,
     standardised,
 )
 
@@ -584,7 +583,7 @@ def write_report(cells: Cells, args) -> Path:
         f"## Figure 7: one machine, {args.machines[7]} kernels of rank {args.big}, split against merged constraints",
         machine_table(cells, 7, args),
     ]
-    return save_markdown(cells.name, parts)
+    return cells.report(parts)
 
 
 def settle(args) -> None:

@@ -48,7 +48,6 @@ from common import (
     number,
     options,
     rows_of,
-    save_markdown,
     standardised,
 )
 
@@ -339,7 +338,7 @@ def write_report(cells: Cells, args) -> Path:
     parts += [rule, conclusions(cells, args)]
     for name in args.sets:
         parts += [heading(cells, name, args), method_table(cells, name, args)]
-    return save_markdown(cells.name, parts)
+    return cells.report(parts)
 
 
 def draw(cells: Cells, args) -> Path:

@@ -77,7 +77,6 @@ from common import (
     markdown,
     number,
     options,
-    save_markdown,
     standardised,
 )
 
@@ -349,7 +348,7 @@ def write_report(cells: Cells, args) -> Path:
         runs = runs_done(cells, name, args)
         parts.append(f"## {name}: {len(runs)} of {RUNS[name]} runs")
         parts.append(set_table(cells, name, args) if runs else "No run was finished.")
-    return save_markdown(cells.name, parts)
+    return cells.report(parts)
 
 
 def draw(cells: Cells, args) -> Path:

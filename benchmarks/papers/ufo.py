@@ -54,7 +54,6 @@ from common import (
     number,
     options,
     rows_of,
-    save_markdown,
     standardised,
 )
 
@@ -502,7 +501,7 @@ def main() -> None:
     parts = [f"# {__doc__.split('.')[0]}", *about]
     for show in (table_part, clouds_part, flowers_part):
         parts += show(cells, args)
-    path = save_markdown(cells.name, parts)
+    path = cells.report(parts)
     print(path.read_text())
     for written in [cells.write(), path, *draw(cells, args)]:
         print("written to", written.name)

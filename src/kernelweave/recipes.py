@@ -219,6 +219,7 @@ _RECIPES = [
         solver="frank-wolfe",
         loss="hinge",
         sparse=False,
+        losses=MARGIN,
         scales=PRODUCTS,
     ),
     Recipe(
@@ -229,6 +230,7 @@ _RECIPES = [
         solver="frank-wolfe",
         loss="hinge",
         sparse=False,
+        losses=MARGIN,
         scales=PRODUCTS,
     ),
     Recipe(

@@ -106,7 +106,9 @@ class CentredAlignment(Weighting):
     - "conic": ``v`` from zero on with the least ``v'Mv - 2v'a``, scaled to length one;
     - "linear": ``M^-1 a``, scaled to length one. Weights may be below zero and their sum of kernels indefinite: the
       estimator's ``psd`` then says whether that is refused ("check"), or the negative part of the sum's spectrum
-      dropped ("clip"). Of kernels that depend on each other linearly, those of length one get the least weights.
+      dropped ("clip"). As weights that cancel leave little of the kernels, the estimator then scales the sum to a
+      variance of one in feature space. Of kernels that depend on each other linearly, those of length one get the
+      least weights.
 
     Kernels that are constant have nothing to align and get weight zero.
 
@@ -255,7 +257,9 @@ def weighed(
     weights = weighting.weights(problem.gram, problem.y, sample_weight)
     if np.all(weights >= 0):
         return replace(problem, penalty=Fixed(weights))
-    return replace(problem, gram=SignedSum(problem.gram, weights, sample_weight, psd), penalty=Fixed(np.ones(1)))
+    gram = SignedSum(problem.gram, weights, sample_weight, psd, problem.bias)
+    size = float(np.average(gram.diagonal()[:, 0], weights=sample_weight))
+    return replace(problem, gram=gram, penalty=Fixed(np.array([1.0 / size if size > 0 else 1.0])))
 
 
 class SignedSum(DenseGram):
@@ -271,16 +275,21 @@ class SignedSum(DenseGram):
         Weight of each sample in the spectrum: 2 means the same as the sample twice.
     psd : {"check", "clip", "trust"}
         What to do if the sum is indefinite: refuse it, drop the negative part of its spectrum, or not to look.
+    centred : bool
+        Whether to move the origin to the mean of the samples, which a bias makes up for.
     """
 
-    def __init__(self, gram: GramStack, weights: np.ndarray, sample_weight: np.ndarray, psd: str):
+    def __init__(self, gram: GramStack, weights: np.ndarray, sample_weight: np.ndarray, psd: str, centred: bool):
         if not hasattr(gram, "combine"):
             raise ValueError(
                 "Kernels with weights below zero can be added up only with their entries, which features of low rank "
                 "do not have: use approximation=None, or CentredAlignment('conic')."
             )
         self.mixing = weights
+        self.share = sample_weight / sample_weight.sum() if centred else np.zeros(sample_weight.size)
         mixed, self.projection = gram.combine(np.arange(gram.shape[0]), weights), None
+        self.offset = self.share @ mixed
+        mixed = mixed - self.offset - self.offset[:, None] + self.offset @ self.share
         if psd != "trust":
             mixed, self.projection = positive_part(mixed, sample_weight)
         if psd == "check" and self.projection is not None:
@@ -292,8 +301,12 @@ class SignedSum(DenseGram):
 
     def spelled_out(self, solution: Solution) -> Solution:
         """Return a solution on this one kernel as weights and coefficients of all."""
-        coef = solution.coef if self.projection is None else self.projection @ solution.coef
-        return replace(solution, weights=solution.weights * self.mixing, coef=coef)
+        coef = solution.coef
+        if self.projection is not None:
+            coef = self.projection @ coef
+            coef = coef - self.share * coef.sum()
+        bias = solution.intercept - float(solution.weights[0] * (self.offset @ coef))
+        return replace(solution, weights=solution.weights * self.mixing, coef=coef, intercept=bias)
 
 
 # -- what weights are made of -----------------------------------------------------------------------------

@@ -35,7 +35,7 @@ def bends(params, q, w, own):
 @njit(**FAST)
 def newton(params, q, b, c, moved, w, own, linear, ridge, limit):
     """Step in (0, limit] where the slope of the objective vanishes, or the limit where it is still downhill."""
-    low, high, t, target = 0.0, limit, 0.0, 0.0
+    low, high, t, target, beyond = 0.0, limit, 0.0, 0.0, False
     for trial in range(NEWTON):
         for k in range(q.size):
             moved[k] = max(q[k] + t * (2.0 * b[k] + t * c[k]), 0.0)
@@ -55,10 +55,10 @@ def newton(params, q, b, c, moved, w, own, linear, ridge, limit):
         if slope < 0.0:
             low = t
         else:
-            high = t
+            high, beyond = t, True
         t = t - slope / bend if bend > 0.0 else np.inf
         if not low < t < high:
-            if high < limit:
+            if beyond:
                 t = 0.5 * (low + high)
             else:
                 t = limit if np.isfinite(limit) else 2.0 * low + 1.0

@@ -1,4 +1,4 @@
-"""Learning from a stream: chunks of samples pass by once, and only functions of the features are kept."""
+"""Learning from a stream: chunks of samples pass by, and only functions of the features are kept."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from ..penalties import MixingPenalty
 from ..solvers import Mirror
 from .base import MKLEstimator, check_columns
 
-MEMORY = 3.0  # one more than the power of a chunk's number with which the function after it counts
+PASSES = 10  # over a chunk, where the solver does not say
+MEMORY = 5.0  # one more than the power of a chunk's number with which the function after it counts
+SETTINGS = ("kernels", "penalty", "loss", "multiclass", "approximation", "solver")
 STATUS = "Learned from a stream, which keeps no samples: there is no duality gap."
 
 
@@ -35,8 +37,10 @@ class Stream:
     theta: list[np.ndarray]  # (c, D) for each question
     norms: list[np.ndarray]  # (m,) for each question
     order: np.random.Generator
+    passes: int  # over each chunk
     settings: str  # parameters with which it began
-    done: int = 0
+    seen: int = 0  # samples
+    done: int = 0  # visits of samples
     total: float = 0.0
     chunks: int = 0
     mean: Any = 0.0  # (D, n_outputs) of the functions after each chunk, later ones counting more
@@ -59,15 +63,24 @@ class Stream:
         assembly = replace(assembly, gram=assembly.gram.take(np.arange(0)))
         order = np.random.default_rng(int(solver.random_state))
         return cls(assembly, classes, loss, penalty, [np.zeros((width, D)) for _ in range(questions)],
-                   [np.zeros(m) for _ in range(questions)], order, settings)  # fmt: skip
+                   [np.zeros(m) for _ in range(questions)], order, solver.epochs or PASSES, settings)  # fmt: skip
 
     def take(self, X: Any, codes: np.ndarray, cost: np.ndarray, total: float | None) -> None:
-        """Let a chunk of samples pass, each once, in random order."""
+        """Go through a chunk of samples some times, in a random order each time."""
+        V = np.ascontiguousarray(self.assembly.maps.transform(X))
+        self.seen += codes.size
+        self.total = float(self.seen if total is None else total)
+        for _ in range(self.passes):
+            self._pass(V, codes, cost)
+        share = MEMORY / (self.chunks + MEMORY)
+        self.mean = (1.0 - share) * self.mean + share * np.concatenate([z for _, z in self._functions()], axis=1)
+        self.chunks += 1
+
+    def _pass(self, V: np.ndarray, codes: np.ndarray, cost: np.ndarray) -> None:
+        """Visit every sample of a chunk once, for each question."""
         from ..compiled import mirror as engine
 
-        V = np.ascontiguousarray(self.assembly.maps.transform(X))
         order = self.order.permutation(codes.size)
-        self.total = float(self.done + codes.size if total is None else total)
         ends, beta = np.cumsum(self.assembly.gram.ranks), np.zeros((codes.size, self.theta[0].shape[0]))
         rule, params = self.penalty.compiled(ends.size)
         for question, (theta, norms) in enumerate(zip(self.theta, self.norms, strict=True)):
@@ -75,9 +88,6 @@ class Stream:
                                      order, theta, norms, beta, self.done, self.total)  # fmt: skip
             norms[:] = self.assembly.gram.energies(theta.T)  # so that rounding does not add up
         self.done += codes.size
-        share = MEMORY / (self.chunks + MEMORY)
-        self.mean = (1.0 - share) * self.mean + share * np.concatenate([z for _, z in self._functions()], axis=1)
-        self.chunks += 1
 
     def _targets(self, codes: np.ndarray, question: int) -> np.ndarray:
         if isinstance(self.loss, CrammerSinger):
@@ -101,7 +111,7 @@ class Stream:
         alive = np.repeat(latest > 0, [theta.shape[0] for theta in self.theta], axis=0)  # (n_outputs, kept)
         z = self.mean * np.repeat(alive, gram.ranks, axis=1).T
         linear = self.assembly.maps.predictor(z)
-        return weights, FactorExpansion(linear, np.zeros(z.shape[1]), self.assembly.like, (self.done, m))
+        return weights, FactorExpansion(linear, np.zeros(z.shape[1]), self.assembly.like, (self.seen, m))
 
 
 def class_factors(class_weight: Any, classes: np.ndarray) -> np.ndarray:
@@ -140,10 +150,11 @@ class Streaming(MKLEstimator):
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, total: float | None = None
     ) -> Any:
-        """Learn from the next chunk of a stream, in one pass; for ``solver="mirror"`` with an approximation.
+        """Learn from the next chunk of a stream; for ``solver="mirror"`` with an approximation.
 
-        The features are laid down by the first chunk: its landmarks, and the size of its kernels. It should hold as
-        many rows as the rank asked for, or the features be random. No sample is kept, so there is no certificate.
+        The chunk is gone through as often as the solver's ``epochs`` says, 10 times where it says nothing. The features
+        are laid down by the first chunk: its landmarks, and the size of its kernels. It should hold as many rows as the
+        rank asked for, or the features be random. No sample is kept, so there is no certificate.
 
         Parameters
         ----------
@@ -194,7 +205,7 @@ class Streaming(MKLEstimator):
 
     def _settings(self) -> str:
         """Return the parameters that a stream cannot change on its way."""
-        return repr([getattr(self, name) for name in ("kernels", "penalty", "loss", "multiclass", "approximation")])
+        return repr([getattr(self, name) for name in SETTINGS])
 
     def _begin_stream(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Stream:
         """Read the parameters and lay down the features by the first chunk."""
@@ -253,7 +264,7 @@ class Streaming(MKLEstimator):
         weights, self._predictor = stream.read()
         self._stream, self._pairwise_votes, self._certificates = stream, False, []
         self._odds, self._calibrated = isinstance(stream.loss, Logistic), None
-        self._n_samples = stream.done
+        self._n_samples = stream.seen
         self.classes_, self.weights_ = stream.classes, weights if len(weights) > 1 else weights[0]
         labels = [str(label) for label in stream.classes.tolist()]
         self.problem_names_ = labels if len(weights) > 1 else [" / ".join(labels)]

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..arrays import is_numpy
 from ..grams import CachedGram
-from ..penalties import L1, SpectralNorm, SquaredLp
+from ..penalties import L1, SpectralNorm
 from ..problem import Problem
 from .alternating import Alternating
 from .ascent import Ascent
@@ -63,7 +63,6 @@ __all__ = [
     "solve",
 ]
 
-FEW = 1000  # samples up to which pairs of duals get there sooner than Newton's steps, for the squared p-norm
 LIGHT = 10.0  # cost times size of the kernels up to which single coordinates get there soon
 MANY = 10**6  # features below which every solver is quick, and the most robust is taken
 HEAVY = 1e5  # cost times size of the kernels beyond which the interior point loses its footing
@@ -104,8 +103,6 @@ def _on_kernels(problem: Problem) -> Solver:
         return Ascent()
     if isinstance(problem.gram, CachedGram):  # each column costs: the solvers that ask for the fewest
         return Proximal() if isinstance(problem.penalty, L1) else SMO()
-    if isinstance(problem.penalty, SquaredLp) and np.isfinite(problem.penalty.p) and problem.y.size <= FEW:
-        return SMOMKL()
     return SMO() if problem.penalty.kinked else SQP()
 
 

@@ -10,13 +10,13 @@ import numpy as np
 from ..arrays import is_numpy
 from ..certify import certify
 from ..grams.base import GramStack, support_of
-from ..losses import CrammerSinger, Hinge, Logistic
+from ..losses import CrammerSinger, Hinge, Logistic, Loss
 from ..losses.base import BoxQuadratic
 from ..penalties.base import MixingPenalty
 from ..penalties.norms import L1, Fixed
 from ..penalties.prox import EntropicProx
 from ..problem import Certificate, Point, Problem, Status
-from .base import Solver
+from .base import TINY, Solver, no_gradient
 
 SHARE = 0.03  # of the width of the bounds that what a step leaves undone may take
 SLOW = 0.5  # share of its width that a step leaves of it after which the next one is to be more precise
@@ -25,9 +25,8 @@ MOST = 4000  # and any other
 NEAR = 0.3  # margin within which a sample is worth working on
 BUDGET = 40  # moves in a step, per sample,
 AT_LEAST = 30_000  # or these
-TINY = 100  # samples up to which a problem is solved to PRECISE at once, which costs next to nothing,
-PRECISE = 1e-16  # so that there, a weight of two is repeating a sample and an order of samples is as good as another
-NEWTON = 100  # most steps to that end,
+PRECISE = 1e-16  # relative gap to which problems of TINY size are solved,
+NEWTON = 100  # in this many steps at most,
 FRUITLESS = 6  # and most without a better point
 BEHIND = 0.3  # share of the width due to the weights at which a proximal stage is left for the next
 GROWTH = 3.0  # of the proximal step from stage to stage
@@ -87,19 +86,17 @@ class Ascent(Solver):
         if features is not None and not is_numpy(features):
             return "runs on NumPy features: convert X to NumPy."
         if features is None and not hasattr(problem.gram, "spread"):
-            return "needs the columns of single kernels, not of their products: use penalty='spectral' with a bias."
-        if not isinstance(loss, (Logistic, CrammerSinger)) and not hasattr(loss, "quadratic"):
+            return "needs the columns of single kernels, which products lack: use solver='auto'."
+        if not has_duals(loss):
             return f"knows no dual of {loss}: use solver='mirror'."
         if problem.bias and not isinstance(loss, Logistic):
             return f"takes {loss} without a bias only: use solver='auto', or fit_intercept=False."
-        if not problem.penalty.smooth and not isinstance(problem.penalty, L1):
-            return f"follows the gradient of the penalty, which {problem.penalty} lacks: use a smooth one or 'l1'."
-        return None
+        return no_gradient(problem)
 
     def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> AscentState:
         shape, m = (problem.shape + (1,))[:2], problem.gram.shape[1]
         flat = Fixed(_flat(problem.penalty, m))
-        box, beta = _box(problem), np.zeros(shape)
+        box, beta = box_of(problem), np.zeros(shape)
         if isinstance(problem.loss, Logistic):
             beta[:, 0] = _inside(problem, start)
         elif start is not None:
@@ -189,7 +186,12 @@ def _flat(penalty: MixingPenalty, m: int) -> np.ndarray:
     return penalty.weights_of_norms(np.ones(m))
 
 
-def _box(problem: Problem) -> BoxQuadratic | None:
+def has_duals(loss: Loss) -> bool:
+    """Whether the duals of a loss are known to move by one at a time, or by rows."""
+    return isinstance(loss, (Logistic, CrammerSinger)) or hasattr(loss, "quadratic")
+
+
+def box_of(problem: Problem) -> BoxQuadratic | None:
     """Return the bounds of scalar duals; those of the logistic loss are the hinge's."""
     loss = problem.loss
     if isinstance(loss, CrammerSinger):

@@ -13,10 +13,13 @@ from sklearn.base import BaseEstimator
 
 from ..arrays import namespace
 from ..certify import certify
+from ..penalties import L1
 from ..problem import Certificate, History, Point, Problem, Solution, Status
 
 Callback = Callable[[int, Certificate, Point], Any]
 
+TINY = 100  # samples up to which exact solvers go to the end of floating point at once, which costs next to nothing:
+# there, a weight of two is repeating a sample, and one order of the samples is as good as another
 PATIENCE = 100  # judgements without a gap one per cent better after which a solver is taken to be at its end
 
 
@@ -91,6 +94,13 @@ def check_pair(problem: Problem, solver: Solver) -> None:
     why = solver.refuse(problem)
     if why:
         raise ValueError(f"solver {solver.name!r} {why}")
+
+
+def no_gradient(problem: Problem) -> str | None:
+    """Return why a solver that follows the penalty's gradient, or proximal steps for l1, cannot take it, or None."""
+    if problem.penalty.smooth or isinstance(problem.penalty, L1):
+        return None
+    return f"follows the gradient of the penalty, which {problem.penalty} lacks: use a smooth one or 'l1'."
 
 
 class _Bests:

@@ -9,10 +9,10 @@ import numpy as np
 
 from ..arrays import is_numpy
 from ..penalties.base import MixingPenalty
-from ..penalties.norms import L1, Fixed
+from ..penalties.norms import Fixed
 from ..penalties.prox import SimplexProx
 from ..problem import Certificate, Point, Problem, Status
-from .base import Solver
+from .base import Solver, no_gradient
 
 PULL = 0.03  # price of the square of the duals' sum, in curvatures of a dual where it counts
 PASSES = 6  # in a step, or
@@ -80,9 +80,7 @@ class Coordinate(Solver):
             return "runs on NumPy features: use solver='auto', or move the features to the host."
         if not isinstance(self.random_state, (int, np.integer)) or self.random_state < 0:
             return f"takes a whole number from 0 on as random_state, not {self.random_state!r}."
-        if not problem.penalty.smooth and not isinstance(problem.penalty, L1):
-            return f"follows the gradient of the penalty, which {problem.penalty} lacks: use a smooth one or 'l1'."
-        return None
+        return no_gradient(problem)
 
     def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> CoordinateState:
         from ..compiled import coordinate as engine

@@ -13,6 +13,7 @@ from ..problem import Certificate, Point, Problem, Status
 from .base import Solver
 from .machines import NEEDS, Machine, behind, first_eps, sharper, train
 
+FLAT = 10  # machines that do not bring the bounds of the cuts nearer, after which they are taken not to
 PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
@@ -71,6 +72,8 @@ class CutState:
     tol: float
     cuts: Cuts = field(default_factory=Cuts)
     proof: Point | None = None
+    width: float = np.inf  # the least between the bounds of the cuts so far,
+    flat: int = 0  # and the machines since then
     lost: bool = False  # whether the linear programme had no answer
 
 
@@ -114,7 +117,9 @@ class Cutting(Solver):
         return state.point
 
     def heed(self, problem: Problem, state: CutState, certificate: Certificate) -> Status | None:
-        end = Status.STALLED if state.lost else None
-        if end is None and (state.point.q is None or behind(problem, state.point, certificate)):
+        width = state.cuts.upper - state.cuts.lower
+        state.flat = 0 if width < state.width else state.flat + 1
+        state.width, end = min(width, state.width), None
+        if state.point.q is None or behind(problem, state.point, certificate):
             state.eps, end = sharper(state.eps)
-        return end
+        return Status.STALLED if state.lost or (end and state.flat >= FLAT) else None

@@ -12,11 +12,10 @@ from ..losses.base import BoxQuadratic
 from ..penalties import Fixed, SpectralNorm
 from ..penalties.spectral import Energies, length
 from ..problem import Certificate, Point, Problem, Status
-from .base import Solver, solve
+from .base import TINY, Solver, solve
 from .machines import combined, factored, smo
 
-TINY = 100  # samples up to which a problem is solved to PRECISE at once, which costs next to nothing
-PRECISE = 1e-12  # so that there, a weight of two is repeating a sample and an order of samples is as good as another
+PRECISE = 1e-12  # relative gap to which problems of TINY size are solved
 UNJUDGED = 60  # most machines in a row that are not judged, there
 FIRST = 0.1  # times tol: violation that machines are asked for at first
 BEHIND = 0.3  # share of the gap due to the weights below which machines are asked for more

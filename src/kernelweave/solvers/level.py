@@ -76,4 +76,4 @@ def project(
         return lowest
     found = shares - rest[:-1] / rest[-1]
     found[found < DUST] = 0.0
-    return found / found.sum()
+    return found / found.sum() if found.any() else lowest

@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 
 from ..arrays import is_numpy
-from ..losses import CrammerSinger, Hinge, Logistic
+from ..losses import Logistic
 from ..penalties.base import MixingPenalty
-from ..penalties.norms import L1, Fixed
+from ..penalties.norms import Fixed
 from ..problem import Certificate, Point, Problem, Status
-from .base import Solver
+from .ascent import box_of, has_duals
+from .base import TINY, Solver, no_gradient
 from .coordinate import LEAST_SHARE, restage
 
 PASSES = 5  # in a step
 SHARE = 0.7  # of the gap asked for that is worked towards
 STAGE = 0.3  # share of the gap due to the weights to which a proximal stage is solved
-TINY = 100  # samples up to which a problem is solved to PRECISE at once, which costs next to nothing,
-PRECISE = 1e-11  # so that there, a weight of two is repeating a sample and an order of samples is as good as another
-ENOUGH = 500.0  # most passes to that end
+PRECISE = 1e-11  # relative gap to which problems of TINY size are solved,
+ENOUGH = 500.0  # in this many passes at most
 PATIENT = 1.5  # growth of the number of passes after which the judge is asked in any case
 
 
@@ -82,11 +82,9 @@ class Rows(Solver):
             return "runs on NumPy features: convert X to NumPy."
         if not isinstance(self.random_state, (int, np.integer)) or self.random_state < 0:
             return f"takes a whole number from 0 on as random_state, not {self.random_state!r}."
-        if not isinstance(loss, (Logistic, CrammerSinger)) and not hasattr(loss, "quadratic"):
+        if not has_duals(loss):
             return f"knows no dual of {loss}: use solver='mirror'."
-        if not problem.penalty.smooth and not isinstance(problem.penalty, L1):
-            return f"follows the gradient of the penalty, which {problem.penalty} lacks: use a smooth one or 'l1'."
-        return None
+        return no_gradient(problem)
 
     def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> RowsState:
         shape, (D, m) = (problem.shape + (1,))[:2], (problem.gram.features.shape[1], problem.gram.shape[1])
@@ -143,11 +141,10 @@ def _duals(problem: Problem) -> tuple[int, np.ndarray]:
     """Return what kind of duals a loss has, and their box; a joint margin has only costs."""
     from ..compiled import rows as engine
 
-    loss, y, C = problem.loss, problem.y, problem.C
-    if isinstance(loss, CrammerSinger):
-        return engine.MARGIN, np.stack([C, C, C, C])
-    kind: Any = engine.ENTROPY if isinstance(loss, Logistic) else engine.BOX
-    box = (Hinge() if kind == engine.ENTROPY else loss).quadratic(y, C)
+    box = box_of(problem)
+    if box is None:
+        return engine.MARGIN, np.stack(4 * [problem.C])
+    kind: Any = engine.ENTROPY if isinstance(problem.loss, Logistic) else engine.BOX
     return kind, np.stack([box.linear, box.ridge, box.lower, box.upper])
 
 

@@ -15,12 +15,11 @@ from ..penalties.base import MixingPenalty
 from ..penalties.norms import L1, Fixed
 from ..penalties.prox import EntropicProx
 from ..problem import Certificate, Point, Problem, Status
-from .base import Solver
+from .base import TINY, Solver, no_gradient
 from .smo import exact_step, level_of, violation_of
 
 LEAST = 1000  # samples up to which the first round takes all, and goes to the end
-TINY = 100  # samples up to which a problem is solved to PRECISE at once, which costs next to nothing
-PRECISE = 1e-11  # so that there, a weight of two is repeating a sample and an order of samples is as good as another
+PRECISE = 1e-11  # relative gap to which problems of TINY size are solved
 START = 0.02  # share of the dual value that rounds on new samples work towards
 SPARE = 0.5  # share of the tolerance that the other rounds work towards
 MARGIN = 0.3  # distance from violation at which a sample counts as settled when a round begins,
@@ -102,9 +101,7 @@ class SQP(Solver):
         share: Any = self.first
         if not isinstance(share, Real) or not 0 < float(share) <= 1:
             return f"takes a share of the samples, above 0 and up to 1, as first, not {share!r}."
-        if not problem.penalty.smooth and not isinstance(problem.penalty, L1):
-            return f"follows the gradient of the penalty, which {problem.penalty} lacks: use a smooth one or 'l1'."
-        return None
+        return no_gradient(problem)
 
     def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> SQPState:
         n, m = problem.gram.shape
