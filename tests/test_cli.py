@@ -143,6 +143,14 @@ def test_recipes_lists_the_papers(capsys):
     assert "skm" in out and "approximation=Nystroem()" in out
 
 
+def test_recipes_shows_those_named(capsys):
+    assert run("recipes", "skm", "nuc-mkl") == 0
+    out = capsys.readouterr().out
+    assert out.splitlines()[0].split() == ["name", "skm"] and "lp-beta" not in out
+    assert run("recipes", "SimpleMKL") == 2
+    assert "recipe 'SimpleMKL' is not known: use 'simplemkl', or choose one of skm" in capsys.readouterr().err
+
+
 def test_recipes_for_programs(capsys):
     import kernelweave as kw
 

@@ -52,7 +52,38 @@ def best_value(problem, weights):
     return solve(fixed, "sqp", tol=1e-9).certificate.lower
 
 
+def single_columns(penalty, C, seed=0, loss=None):
+    """Return a problem with a kernel of rank one for each column."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(60, 6))
+    y = np.sign(X[:, 0] + 0.7 * rng.normal(size=60))
+    return Problem(DenseGram(np.einsum("ik,jk->ijk", X, X)), loss or losses.Hinge(), penalty, y, C)
+
+
 # -- one optimum --
+
+
+@pytest.mark.parametrize("p", [1.01, 1.05, 1.1, 2.0])
+@pytest.mark.parametrize("C", [0.1, 1.0, 10.0])
+def test_smo_mkl_on_kernels_of_rank_one(p, C):
+    """Where a step of a pair is beyond its best point at the end of the box, the search goes back."""
+    problem = single_columns(penalties.SquaredLp(p), C)
+    found = solve(problem, "smo-mkl")
+    assert found.converged
+    assert_same_optimum(found, solve(problem, "sqp"))
+
+
+@pytest.mark.parametrize("solver", ["silp", "level"])
+def test_cutting_planes_at_large_costs_go_on_while_their_bounds_close(solver):
+    problem = single_columns(penalties.L1(), 1e4)
+    found = solve(problem, solver)
+    assert found.converged and found.n_iter > 30
+    assert_same_optimum(found, solve(problem, "spg"))
+
+
+def test_a_projection_that_leaves_nothing_is_not_taken():
+    shares, seen = np.ones(1), cuts.Cuts(totals=[1.0], costs=[np.ones(1)], upper=1e-300)
+    assert_allclose(level.project(shares, seen, 0.5, np.ones(1)), [1.0])
 
 
 @each_drawn
@@ -343,7 +374,7 @@ def test_kernels_computed_on_demand_do(solver):
 @pytest.mark.parametrize(
     ("solver", "penalty", "words"),
     [
-        ("silp", penalties.Lp(2), r"solver 'silp' is for penalty='l1', not Lp\(p=2\): use 'sqp'\."),
+        ("silp", penalties.Lp(2), r"solver 'silp' is for penalty='l1', not Lp\(p=2\): use solver='sqp'\."),
         ("smo-mkl", penalties.Lp(2), r"solver 'smo-mkl' is for penalty=SquaredLp\(p\) with a finite p, not Lp\(p=2\)"),
         ("smo-mkl", penalties.SquaredLp(np.inf), "solver 'smo-mkl' is for penalty=SquaredLp"),
         ("spg", penalties.Lp(np.inf), r"solver 'spg' is for penalty='l1' and for Lp\(p\) with a finite p"),

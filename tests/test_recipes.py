@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import cross_val_score
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -23,6 +25,7 @@ from kernelweave.solvers import Mirror
 
 TABLE = kw.recipes()
 FEW = [K.RBF(), K.RBF(factor=8.0)]  # kernels that every method takes
+FIRST_ORDER = ("alternating", "gfb", "mirror", "mwu", "skm")  # solvers that do not come near rounding
 PAGE = Path(__file__).parents[1] / "docs" / "recipes.md"
 
 
@@ -48,9 +51,15 @@ def quick(name):
 
 @parametrize_with_checks([quick(name) for name in TABLE])
 def test_scikit_learn_checks(estimator, check):
-    """All of them; where a named solver stops at its gap, weights and repeats are compared by bounds on the optimum."""
-    rough = estimator.solver != "auto" and "sample_weight_equivalence" in str(check)
-    (check_weights_are_repeats if rough else check)(estimator)
+    """All of them; of solvers that do not get to seven digits, weights and repeats are compared by their bounds."""
+    if "sample_weight_equivalence" not in str(check):
+        check(estimator)
+    elif getattr(estimator.solver, "name", estimator.solver) in FIRST_ORDER:
+        check_weights_are_repeats(estimator)
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # floating point may have no more to give
+            check(estimator if estimator.solver == "auto" else clone(estimator).set_params(tol=1e-9))
 
 
 def check_weights_are_repeats(estimator):

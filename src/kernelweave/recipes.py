@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -103,12 +104,21 @@ class Recipe:
         convex, sparse = ("yes" if fact else "no" for fact in (self.convex, self.sparse))
         losses = ", ".join(sorted(self.losses, key=lambda loss: loss != self.loss))
         made = " ".join(repr(self.estimator(**self._params())).split())
+        made = made.replace("(", "(kernels=[product of all], ", 1) if self.bank else made
         facts = [self.name, self.paper, self.minimises, convex, sparse, losses, self.scales, made]
         return dict(zip(COLUMNS, facts, strict=True))
 
 
 class Recipes(dict[str, Recipe]):
     """Recipes by name; printed, a table."""
+
+    def named(self, name: str) -> Recipe:
+        """Return the recipe of this name, or say which name is meant."""
+        if name not in self:
+            near = get_close_matches(name.lower(), self, n=1) if isinstance(name, str) else []
+            hint = f"use {near[0]!r}, or choose" if near else "choose"
+            raise ValueError(f"recipe {name!r} is not known: {hint} one of {', '.join(self)}.")
+        return self[name]
 
     def rows(self) -> list[dict[str, str]]:
         """Return the table, a dict for each line."""
@@ -156,6 +166,7 @@ _RECIPES = [
         solver="alternating",
         loss="hinge",
         sparse=False,
+        scales=ENTRIES,
     ),
     Recipe(
         name="mwu-mkl",
@@ -178,6 +189,7 @@ _RECIPES = [
         sparse=False,
         tol=1e-1,
         losses=("squared_hinge", "hinge"),
+        scales="5e2, stored or on demand",
     ),
     Recipe(
         name="low-rank-lp-mkl",
@@ -341,7 +353,7 @@ _RECIPES = [
         penalty="l1",
         solver="qcqp",
         sparse=True,
-        scales="5e2, stored or on demand",
+        scales="2e2, stored or on demand",
     ),
     Recipe(
         name="elastic-net-mkl",
@@ -502,7 +514,4 @@ def recipe(name: str, kernels: Any = None, **params: Any) -> MKLClassifier:
     >>> kw.recipe("svm-average", C=10)
     MKLClassifier(C=10, penalty='uniform')
     """
-    table = recipes()
-    if name not in table:
-        raise ValueError(f"recipe {name!r} is not known: choose one of {', '.join(table)}.")
-    return table[name].make(kernels, **params)
+    return recipes().named(name).make(kernels, **params)

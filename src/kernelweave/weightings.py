@@ -34,7 +34,11 @@ NOTHING = "No kernel tells the two classes apart, so none can be weighed: use pe
 
 
 class Weighting(BaseEstimator):
-    """How kernels are weighed before a machine is trained on their weighted sum."""
+    """How kernels are weighed before a machine is trained on their weighted sum.
+
+    A ``sample_weight`` counts here as repeats of a sample do; ``class_weight`` and ``C`` are costs of errors, which
+    only the machine knows.
+    """
 
     def check(self) -> None:
         """Refuse parameters that make no sense."""

@@ -108,11 +108,18 @@ def _recipes(options: argparse.Namespace) -> None:
     import kernelweave
 
     table = kernelweave.recipes()
+    if options.names:
+        try:
+            table = type(table)((name, table.named(name)) for name in options.names)
+        except ValueError as error:
+            raise CommandError(str(error)) from None
     if options.format == "csv":
         rows = table.rows()
         write_csv(sys.stdout, list(rows[0]), [np.array([row[column] for row in rows]) for column in rows[0]])
     elif options.format == "json":
         print(json.dumps(table.rows(), indent=1))
+    elif options.names and options.format == "table":  # few of them, to be read from top to bottom
+        print("\n\n".join("\n".join(f"{fact:10} {text}" for fact, text in row.items()) for row in table.rows()))
     else:
         print(table.markdown().rstrip() if options.format == "markdown" else table)
 
@@ -166,6 +173,7 @@ def _parser() -> argparse.ArgumentParser:
     info = add("info", _info, "say what a saved model is: its kernels by weight, gap and support vectors")
     info.add_argument("model", metavar="MODEL", help="file written by fit --out; open only models you trust")
     recipes = add("recipes", _recipes, "list the papers that can be asked for by name")
+    recipes.add_argument("names", nargs="*", metavar="NAME", help="papers to show (default: all)")
     formats = ["table", "csv", "json", "markdown"]
     recipes.add_argument("--format", choices=formats, default="table", help="how to write the list (default: table)")
     return parser

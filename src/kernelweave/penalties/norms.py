@@ -20,10 +20,10 @@ def _pick(value: Any, index: np.ndarray) -> Any:
 def _on_sphere(x: np.ndarray, power: float, p: float) -> np.ndarray:
     """Return ``x**power`` scaled so that its p-norm is one; ``x`` may hold zeros."""
     raised = (awake(x) / awake(x).max()) ** power
-    return raised / _lp_norm(raised, p)
+    return raised / lp_norm(raised, p)
 
 
-def _lp_norm(x: np.ndarray, p: float) -> float:
+def lp_norm(x: np.ndarray, p: float) -> float:
     """Return the p-norm of a nonnegative vector without overflow."""
     top = float(x.max(initial=0.0))
     if top <= 0 or np.isinf(p):
@@ -186,7 +186,7 @@ class Lp(MixingPenalty):
         _check_p(self.p, "p", "use penalty='l1' for p=1; below 1 the problem is not convex.")
 
     def value(self, q: np.ndarray) -> float:
-        return 0.5 * _lp_norm(np.maximum(q, 0.0), _conjugate(self.p))
+        return 0.5 * lp_norm(np.maximum(q, 0.0), _conjugate(self.p))
 
     def weights(self, q: np.ndarray) -> np.ndarray:
         return _on_sphere(q, 0.0 if np.isinf(self.p) else 1.0 / (self.p - 1.0), self.p)
@@ -197,10 +197,10 @@ class Lp(MixingPenalty):
         q = awake(q)
         w = self.weights(q)
         own = np.diag(w / np.maximum(q, FAINT * q.max()))
-        return (own - np.outer(w, w) / _lp_norm(q, _conjugate(self.p))) / (self.p - 1.0)
+        return (own - np.outer(w, w) / lp_norm(q, _conjugate(self.p))) / (self.p - 1.0)
 
     def norm(self, u: np.ndarray) -> float:
-        return 0.5 * _lp_norm(u, _block_power(self.p)) ** 2
+        return 0.5 * lp_norm(u, _block_power(self.p)) ** 2
 
     def weights_of_norms(self, u: np.ndarray) -> np.ndarray:
         return _on_sphere(u, _norm_power(self.p), self.p)
@@ -249,7 +249,7 @@ class SquaredLp(MixingPenalty):
         per_kernel(self.strength, m, "strength")
 
     def _energy(self, q: np.ndarray) -> float:
-        return _lp_norm(np.maximum(q, 0.0), _conjugate(self.p))
+        return lp_norm(np.maximum(q, 0.0), _conjugate(self.p))
 
     def value(self, q: np.ndarray) -> float:
         return self._energy(q) ** 2 / (8.0 * self.strength)
@@ -264,7 +264,7 @@ class SquaredLp(MixingPenalty):
 
     def _size(self, u: np.ndarray) -> float:
         """Return the p-norm of the best weights for the block norms ``u``."""
-        return float(_lp_norm(u, _block_power(self.p)) ** 2 / (2.0 * self.strength)) ** (1.0 / 3.0)
+        return float(lp_norm(u, _block_power(self.p)) ** 2 / (2.0 * self.strength)) ** (1.0 / 3.0)
 
     def norm(self, u: np.ndarray) -> float:
         return 1.5 * self.strength * self._size(u) ** 2
@@ -475,7 +475,7 @@ class Group(MixingPenalty):
     def _gather(self, x: np.ndarray, p: float) -> np.ndarray:
         """Return the p-norm of ``x`` in each group."""
         codes, count = self._codes()
-        return np.array([_lp_norm(x[codes == g], p) for g in range(count)])
+        return np.array([lp_norm(x[codes == g], p) for g in range(count)])
 
     def _compose(self, x: np.ndarray, inner: float, between: float, powers: tuple[float, float]) -> np.ndarray:
         """Return weights built from group norms and, inside each group, from its members."""
@@ -488,7 +488,7 @@ class Group(MixingPenalty):
 
     def value(self, q: np.ndarray) -> float:
         norms = self._gather(np.maximum(q, 0.0), _conjugate(self.within))
-        return 0.5 * _lp_norm(norms, _conjugate(self.between))
+        return 0.5 * lp_norm(norms, _conjugate(self.between))
 
     def weights(self, q: np.ndarray) -> np.ndarray:
         outer, inner = (_conjugate(p) - 1.0 for p in (self.between, self.within))
@@ -501,11 +501,11 @@ class Group(MixingPenalty):
         w, norms = self.weights(q), self._gather(q, inner + 1.0)
         share = (q / norms[codes]) ** inner / norms[codes]
         mates = np.where(codes[:, None] == codes, share, 0.0)
-        log_slope = inner * np.diag(1.0 / q) + (outer - inner) * mates - outer * w / _lp_norm(norms, outer + 1.0)
+        log_slope = inner * np.diag(1.0 / q) + (outer - inner) * mates - outer * w / lp_norm(norms, outer + 1.0)
         return w[:, None] * log_slope
 
     def norm(self, u: np.ndarray) -> float:
-        return 0.5 * _lp_norm(self._gather(u, _block_power(self.within)), _block_power(self.between)) ** 2
+        return 0.5 * lp_norm(self._gather(u, _block_power(self.within)), _block_power(self.between)) ** 2
 
     def weights_of_norms(self, u: np.ndarray) -> np.ndarray:
         powers = (_norm_power(self.between), _norm_power(self.within))

@@ -96,6 +96,11 @@ def check_pair(problem: Problem, solver: Solver) -> None:
         raise ValueError(f"solver {solver.name!r} {why}")
 
 
+def sparse_only(problem: Problem) -> str | None:
+    """Return why a solver for l1 cannot take another penalty, or None."""
+    return None if isinstance(problem.penalty, L1) else f"is for penalty='l1', not {problem.penalty}: use solver='sqp'."
+
+
 def no_gradient(problem: Problem) -> str | None:
     """Return why a solver that follows the penalty's gradient, or proximal steps for l1, cannot take it, or None."""
     if problem.penalty.smooth or isinstance(problem.penalty, L1):

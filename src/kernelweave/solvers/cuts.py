@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.optimize import linprog
 
-from ..penalties.norms import L1
 from ..problem import Certificate, Point, Problem, Status
-from .base import Solver
+from .base import Solver, sparse_only
 from .machines import NEEDS, Machine, behind, first_eps, sharper, train
 
 FLAT = 10  # machines that do not bring the bounds of the cuts nearer, after which they are taken not to
@@ -83,7 +82,7 @@ class Cutting(Solver):
     needs = NEEDS
 
     def refuse(self, problem: Problem) -> str | None:
-        return None if isinstance(problem.penalty, L1) else f"is for penalty='l1', not {problem.penalty}: use 'sqp'."
+        return sparse_only(problem)
 
     def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> CutState:
         n, m = problem.gram.shape

@@ -10,9 +10,8 @@ import numpy as np
 
 from ..grams.dense import DenseGram
 from ..losses import Hinge, SquaredHinge
-from ..penalties.norms import L1
 from ..problem import Certificate, Point, Problem, Status
-from .base import Solver
+from .base import Solver, sparse_only
 
 STEPS = ("searched", "annealed", "paper")
 BATCH = 128  # steps in one iteration, once that many have been made
@@ -78,8 +77,8 @@ class MWU(Solver):
         self.eps = eps
 
     def refuse(self, problem: Problem) -> str | None:
-        if not isinstance(problem.penalty, L1):
-            return f"is for penalty='l1', not {problem.penalty}: use solver='sqp'."
+        if sparse_only(problem):
+            return sparse_only(problem)
         if not isinstance(problem.loss, Hinge | SquaredHinge):
             return f"needs loss='hinge' or 'squared_hinge', not {problem.loss}."
         if not np.ptp(np.sign(problem.y)):

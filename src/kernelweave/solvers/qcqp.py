@@ -9,9 +9,8 @@ import numpy as np
 from scipy import sparse
 
 from ..penalties.base import awake
-from ..penalties.norms import L1
 from ..problem import Certificate, Point, Problem, Status
-from .base import Solver
+from .base import Solver, sparse_only
 from .machines import NEEDS
 
 ATTEMPTS: list[dict[str, Any]] = [  # settings of the cone solver, the next ones where the last did not do
@@ -52,7 +51,7 @@ class QCQP(Solver):
     needs = NEEDS
 
     def refuse(self, problem: Problem) -> str | None:
-        return None if isinstance(problem.penalty, L1) else f"is for penalty='l1', not {problem.penalty}: use 'sqp'."
+        return sparse_only(problem)
 
     def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> QCQPState:
         n, m = problem.gram.shape

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..penalties.norms import L1
 from ..problem import Certificate, Point, Problem, Status
-from .base import Solver
+from .base import Solver, sparse_only
 from .machines import NEEDS, Machine, behind, combined, first_eps, sharper, train
 
 GOLDEN = 0.6180339887498949
@@ -51,7 +50,7 @@ class SimpleMKL(Solver):
     needs = NEEDS
 
     def refuse(self, problem: Problem) -> str | None:
-        return None if isinstance(problem.penalty, L1) else f"is for penalty='l1', not {problem.penalty}: use 'sqp'."
+        return sparse_only(problem)
 
     def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> SimpleMKLState:
         n, m = problem.gram.shape

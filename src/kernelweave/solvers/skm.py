@@ -8,9 +8,9 @@ import numpy as np
 from scipy.optimize import linprog
 
 from ..losses.base import BoxQuadratic
-from ..penalties.norms import L1, MoreauYosida
+from ..penalties.norms import MoreauYosida
 from ..problem import Certificate, Point, Problem, Status
-from .base import Solver
+from .base import Solver, sparse_only
 from .smo import SMOState, begin, point_of, recompute, sweep, violation_of
 
 LEAST_KAPPA = 2.0**-12  # below this the steps grow without end
@@ -68,11 +68,9 @@ class SKM(Solver):
         self.working_set = working_set
 
     def refuse(self, problem: Problem) -> str | None:
-        if not isinstance(problem.penalty, L1):
-            return f"is for penalty='l1', not {problem.penalty}: use solver='sqp'."
         if (self.eps1 is None) != (self.eps2 is None):
             return "needs both eps1 and eps2, or neither."
-        return None
+        return sparse_only(problem)
 
     def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> SKMState:
         state = SKMState(begin(problem, _smoothed(problem, 1.0), start), kappa=1.0)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.optimize import brentq
 
-from ..penalties.norms import L1, Lp
+from ..penalties.norms import L1, Lp, lp_norm
 from ..penalties.prox import project_simplex
 from ..problem import Certificate, Point, Problem, Status
 from .base import Solver
@@ -155,17 +155,11 @@ def _on_ball(
     p: float,
 ) -> np.ndarray:  # (m,)
     """Return the nearest point to a nonnegative ``v`` with p-norm at most one: ``x + t x^(p-1) = v`` for some t."""
-    if _length(v, p) <= 1.0:
+    if lp_norm(v, p) <= 1.0:
         return v
-    most = _length(v, p / (p - 1.0))  # beyond it x, which is at most (v / t)^(1 / (p - 1)), is inside the ball
-    t = brentq(lambda t: _length(_shrunk(v, t, p), p) - 1.0, 0.0, 2.0 * most, xtol=1e-300, rtol=1e-14)
+    most = lp_norm(v, p / (p - 1.0))  # beyond it x, which is at most (v / t)^(1 / (p - 1)), is inside the ball
+    t = brentq(lambda t: lp_norm(_shrunk(v, t, p), p) - 1.0, 0.0, 2.0 * most, xtol=1e-300, rtol=1e-14)
     return _shrunk(v, t, p)
-
-
-def _length(v: np.ndarray, p: float) -> float:
-    """Return the p-norm; nothing overflows."""
-    top = float(v.max(initial=0.0))
-    return top * float(np.sum((v / top) ** p)) ** (1.0 / p) if top > 0 else 0.0
 
 
 def _shrunk(v: np.ndarray, t: float, p: float) -> np.ndarray:
