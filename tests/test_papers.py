@@ -43,7 +43,7 @@ def test_a_paper_is_measured_written_and_resumed(folder, tmp_path):
     with open(tmp_path / "lowrank_paper_fast.csv", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [row["cell"] for row in rows] == list(made["cells"])
-    assert "seeds are fixed in the script" in (tmp_path / "lowrank_paper_fast.md").read_text()
+    assert "Seeds are fixed in the script" in (tmp_path / "lowrank_paper_fast.md").read_text()
     assert (tmp_path / "lowrank_paper_fast_figure1.png").stat().st_size > 1000
     assert " ... " not in run(folder, tmp_path)
 
