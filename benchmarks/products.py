@@ -17,7 +17,7 @@ from functools import partial
 
 import numpy as np
 
-from common import Cells, Stopwatch, number, options, table
+from common import Cells, Stopwatch, markdown, number, options
 
 COSTS = (1.0, 10.0, 100.0)
 SIZES = (25, 50, 100, 200)
@@ -97,13 +97,8 @@ def exponent(sizes: list[int], seconds: list[float]) -> float | None:
     return float(np.polyfit(np.log(sizes[-3:]), np.log(seconds[-3:]), 1)[0])
 
 
-def main() -> None:
-    parser = options(__doc__)
-    parser.add_argument("--again", action="store_true", help="forget the cells made before")
-    args = parser.parse_args()
-    n, seeds, sizes = (120, 1, SIZES[:2]) if args.fast else (300, 5, SIZES)
-    cells = Cells("products_fast" if args.fast else "products", args.cap, args.again, {"gap": GAP, "rows": n})
-    machines(60, 1.0, True, 0), [cost(60, 5, way) for way in WAYS]  # compiled code
+def machine_table(cells: Cells, n: int, seeds: int) -> str:
+    """How many machines each cost takes, over the draws."""
     rows = []
     for C in COSTS:
         for terms in (True, False):
@@ -114,20 +109,39 @@ def main() -> None:
                 f"{C:g}", "yes" if terms else "no", min(counts), max(counts),
                 number(max(cell["gap"] for cell in found), 2), min(cell["at the bound"] for cell in found),
             ])  # fmt: skip
-    headers = ["C", "linear terms", "least machines", "most", "largest gap", "least duals at C"]
-    print(f"Machines to a gap of {GAP:g}, {n} samples, 20 kernels, {seeds} draws\n\n{table(headers, rows)}\n")
-    lines, slopes = [], {}
+    return markdown(["C", "linear terms", "least machines", "most", "largest gap", "least duals at C"], rows)
+
+
+def cost_table(cells: Cells, n: int, sizes: tuple[int, ...]) -> str:
+    """What an iteration costs, by the number of kernels; the exponents become facts of the file."""
+    rows, slopes = [], {}
     for way in WAYS:
         made = [cells.get(f"cost m={m} {way}", partial(cost, n, m, way)) for m in sizes]
         for m, cell in zip(sizes, made, strict=True):
-            lines.append([way, m, number(1e3 * cell["seconds"]), number(1e3 * cell["energies"]), cell["machines"]])
+            rows.append([way, m, number(1e3 * cell["seconds"]), number(1e3 * cell["energies"]), cell["machines"]])
         for what in ("seconds", "energies"):
             slopes[f"{way}, {what}"] = exponent(list(sizes), [cell[what] for cell in made])
-    headers = ["energies by", "kernels", "ms per iteration", "of energies alone", "iterations"]
-    print(f"Cost of an iteration, {n} samples\n\n{table(headers, lines)}\n")
-    print("Exponents of the number of kernels: " + "; ".join(f"{name} {number(b, 2)}" for name, b in slopes.items()))
     cells.facts["exponents"] = slopes
-    print(f"\nwritten to {cells.write()}")
+    return markdown(["energies by", "kernels", "ms per iteration", "of energies alone", "iterations"], rows)
+
+
+def main() -> None:
+    parser = options(__doc__)
+    parser.add_argument("--again", action="store_true", help="forget the cells made before")
+    args = parser.parse_args()
+    n, seeds, sizes = (120, 1, SIZES[:2]) if args.fast else (300, 5, SIZES)
+    cells = Cells("products_fast" if args.fast else "products", args.cap, args.again, {"gap": GAP, "rows": n})
+    machines(60, 1.0, True, 0), [cost(60, 5, way) for way in WAYS]  # compiled code
+    parts = [
+        f"# {(__doc__ or '').split('    python')[0].strip()}",
+        f"Machines to a gap of {GAP:g}, {n} samples, 20 kernels, {seeds} draws:", machine_table(cells, n, seeds),
+        f"Cost of an iteration, {n} samples:", cost_table(cells, n, sizes),
+    ]  # fmt: skip
+    slopes = "; ".join(f"{name} {number(b, 2)}" for name, b in cells.facts["exponents"].items())
+    parts.append(f"Exponents of the number of kernels: {slopes}.")
+    print("\n\n".join(parts))
+    cells.write()
+    print(f"\nwritten to {cells.report(parts)}")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 usps with its own split, letter with 4000 rows for testing; three Gaussian widths, each by 300 random features; the
 recipe ufo-mkl as it comes, jointly and one class against the rest, which goes through the rows, or through each chunk,
-twenty times. The chunks are a shuffle of the training rows, and the stream is not told how many there will be. Seconds are CPU seconds on one thread, features included.
+twenty times. The chunks are a shuffle of the training rows, and the stream is not told how many there will be. Seconds
+are CPU seconds on one thread, features included.
 """
 
 from __future__ import annotations
