@@ -139,6 +139,7 @@ class Status(Enum):
     EPOCHS = "The passes asked for are done; the duality gap says how far that is from the optimum."
     INTERRUPTED = "The fit was interrupted: this is the best certified point so far."
     STATIONARY = "The projected gradient is within tol; the problem is not convex, so other points may be better."
+    UNTRAINED = "A machine could not be trained well enough for its gradient to be known: scale the kernels."
     KINK = "No step along the gradient helps, which kernels of low rank can cause: raise tol, or add an RBF kernel."
     STEEP = "max_iter machines were trained before the projected gradient met tol: raise max_iter or tol."
 

@@ -20,7 +20,7 @@ from ..kernels import RBF, Kernel
 from ..penalties.prox import project_simplex
 from ..problem import Problem
 from .base import Assembly
-from .expansion import BLOCK, Expansion
+from .expansion import Expansion, decided
 from .labels import Targets
 from .products import ProductAssembly
 from .stacks import KernelAssembly
@@ -205,14 +205,12 @@ class GaussianExpansion:
         return self.X
 
     def decide(self, X: Any) -> np.ndarray:  # (n, n_problems)
-        """Return the decision values of new samples, some rows at a time."""
-        out = np.tile(self.intercept, (X.shape[0], 1))
-        step = max(1, BLOCK // (8 * max(self.X.shape[0], 1)))
-        for start in range(0, X.shape[0] if self.X.shape[0] else 0, step):
-            block = slice(start, start + step)
-            for p, (width, coef) in enumerate(zip(self.widths, self.coef, strict=True)):
-                out[block, p] += gaussian(X[block], self.X, width) @ coef
-        return _finite(out)
+        """Return the decision values of new samples."""
+        return decided(X, self.intercept, self.X.shape[0], self._sums)
+
+    def _sums(self, X: Any) -> np.ndarray:  # (n, n_problems)
+        parts = zip(self.widths, self.coef, strict=True)
+        return np.column_stack([gaussian(X, self.X, width) @ coef for width, coef in parts])
 
 
 @dataclass(frozen=True)
@@ -337,22 +335,13 @@ class GatedExpansion:
         return self.kernels.shape
 
     def decide(self, X: Any) -> np.ndarray:  # (n, n_problems)
-        """Return the decision values of new samples, some rows at a time."""
-        out = np.tile(self.kernels.intercept, (X.shape[0], 1))
-        rows = self.kernels.rows.size
-        step = max(1, BLOCK // (8 * max(rows, 1)))
-        for start in range(0, X.shape[0] if rows else 0, step):
-            block = slice(start, start + step)
-            gates = np.stack([self.gate(X[block], theta) for theta in self.thetas], axis=2)
-            for k, matrix in self.kernels.matrices(X[block]):
-                out[block] += gates[:, self.places[k]] * (matrix @ self.columns[k])
-        return _finite(out)
+        """Return the decision values of new samples."""
+        return decided(X, self.kernels.intercept, self.kernels.rows.size, self._sums)
 
-
-def _finite(decided: np.ndarray) -> np.ndarray:
-    if not np.all(np.isfinite(decided)):
-        raise ValueError("X leads to NaN or infinite kernel values: check how it was made, or scale it.")
-    return decided
+    def _sums(self, X: Any) -> np.ndarray:  # (n, n_problems)
+        gates = np.stack([self.gate(X, theta) for theta in self.thetas], axis=2)
+        parts = self.kernels.matrices(X)
+        return sum(gates[:, self.places[k]] * (matrix @ self.columns[k]) for k, matrix in parts)
 
 
 def gated_sum(made: KernelAssembly, kind: str, weight: np.ndarray) -> GatedSum:

@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..arrays import namespace
 from ..kernels import Kernel, evaluate
 
 BLOCK = 32 * 2**20  # bytes of one kernel's entries computed at a time when predicting
+
+
+def decided(
+    X: Any,  # (n, d)
+    intercept: np.ndarray,  # (n_problems,)
+    width: int,
+    sums: Callable[[Any], np.ndarray],
+) -> np.ndarray:  # (n, n_problems)
+    """Return the intercepts plus what ``sums`` returns of some rows at a time, as ``width`` numbers a row allow."""
+    out = np.tile(intercept, (X.shape[0], 1))
+    step = max(1, BLOCK // (8 * max(width, 1)))
+    for start in range(0, X.shape[0] if width else 0, step):
+        block = slice(start, start + step)
+        out[block] += sums(X[block])
+    return finite(out)
+
+
+def finite(decisions: Any) -> Any:
+    """Return decision values, or refuse those that are no numbers."""
+    if not bool(namespace(decisions).all(namespace(decisions).isfinite(decisions))):
+        raise ValueError("X leads to NaN or infinite kernel values: check how it was made, or scale it.")
+    return decisions
 
 
 @dataclass(frozen=True)
@@ -33,16 +56,12 @@ class Expansion:
         return self.X
 
     def decide(self, X: Any) -> np.ndarray:  # (n, n_problems)
-        """Return the decision values of new samples, some rows at a time."""
-        out = np.tile(self.intercept, (X.shape[0], 1))
-        step = max(1, BLOCK // (8 * max(self.rows.size, 1)))
-        for start in range(0, X.shape[0] if self.rows.size else 0, step):
-            block = slice(start, start + step)
-            for k, matrix in self.matrices(X[block]):
-                out[block] += (matrix @ self.clipped.get(k, self.coef)) * self.weights[k]
-        if not np.all(np.isfinite(out)):
-            raise ValueError("X leads to NaN or infinite kernel values: check how it was made, or scale it.")
-        return out
+        """Return the decision values of new samples."""
+        return decided(X, self.intercept, self.rows.size, self._sums)
+
+    def _sums(self, X: Any) -> np.ndarray:  # (n, n_problems)
+        parts = self.matrices(X)
+        return sum((matrix @ self.clipped.get(k, self.coef)) * self.weights[k] for k, matrix in parts)
 
     def matrices(self, X: Any) -> Iterator[tuple[int, np.ndarray]]:
         """Yield the place of each kernel with weight, and the kernel between new samples and support vectors."""

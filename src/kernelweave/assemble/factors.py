@@ -14,6 +14,7 @@ from ..grams import Approximation, LowRankGram
 from ..kernels import Kernel
 from ..problem import Problem
 from .base import Assembly, say_dropped
+from .expansion import finite
 from .labels import Targets
 from .memory import allowed_features
 from .parameters import Options
@@ -72,11 +73,7 @@ class FactorExpansion:
 
     def decide(self, X: Any) -> Array:  # (n, n_problems)
         """Return the decision values of new samples."""
-        out = self.linear.decide(X) + self.intercept
-        xp = namespace(out)
-        if not xp.all(xp.isfinite(out)):
-            raise ValueError("X leads to NaN or infinite kernel values: check how it was made, or scale it.")
-        return out
+        return finite(self.linear.decide(X) + self.intercept)
 
 
 def from_factors(

@@ -14,7 +14,7 @@ from ..grams.factorproducts import check_degree
 from ..penalties import Fixed, SpectralNorm
 from ..problem import Problem
 from .base import Assembly
-from .expansion import BLOCK, Expansion
+from .expansion import Expansion, decided
 from .factors import FactorAssembly
 from .labels import Targets
 from .memory import check_products_memory
@@ -103,17 +103,12 @@ class ProductExpansion:
         return self.kernels.shape
 
     def decide(self, X: Any) -> np.ndarray:  # (n, n_problems)
-        """Return the decision values of new samples, some rows at a time."""
-        rows, coef = self.kernels.rows.size, self.kernels.coef
-        out = np.tile(self.kernels.intercept, (X.shape[0], 1))
-        step = max(1, BLOCK // (8 * max(rows, 1) * self.shift.size))
-        for start in range(0, X.shape[0] if rows else 0, step):
-            block = slice(start, start + step)
-            for p, mixed in enumerate(self._mixed(X[block])):
-                out[block, p] += mixed**self.degree @ coef[:, p]
-        if not np.all(np.isfinite(out)):
-            raise ValueError("X leads to NaN or infinite kernel values: check how it was made, or scale it.")
-        return out
+        """Return the decision values of new samples."""
+        return decided(X, self.kernels.intercept, self.kernels.rows.size * self.shift.size, self._sums)
+
+    def _sums(self, X: Any) -> np.ndarray:  # (n, n_problems)
+        parts = zip(self._mixed(X), self.kernels.coef.T, strict=True)
+        return np.column_stack([mixed**self.degree @ coef for mixed, coef in parts])
 
     def _mixed(self, X: Any) -> np.ndarray:  # (n_problems, n, s)
         """Return each problem's weighted sum of the kernels between new samples and support vectors."""
@@ -176,12 +171,8 @@ class FactorProductExpansion:
     degree: ClassVar[int] = 2
 
     def decide(self, X: Any) -> np.ndarray:  # (n, n_problems)
-        """Return the decision values of new samples, some rows at a time."""
-        step = max(1, BLOCK // (8 * self.shift.size))
-        out = np.tile(self.intercept, (X.shape[0], 1))
-        for start in range(0, X.shape[0], step):
-            block = slice(start, start + step)
-            out[block] += (self.linear.decide(X[block]) + self.shift) ** 2 @ self.signs
-        if not np.all(np.isfinite(out)):
-            raise ValueError("X leads to NaN or infinite kernel values: check how it was made, or scale it.")
-        return out
+        """Return the decision values of new samples."""
+        return decided(X, self.intercept, self.shift.size, self._sums)
+
+    def _sums(self, X: Any) -> np.ndarray:  # (n, n_problems)
+        return (self.linear.decide(X) + self.shift) ** 2 @ self.signs

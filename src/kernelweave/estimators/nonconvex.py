@@ -36,8 +36,8 @@ from ..kernels import rbf
 from ..losses import Loss, make_loss
 from ..penalties import Fixed
 from ..problem import Certificate, Descent, Problem, Solution, Stationarity, Status
-from ..solvers import solve
-from ..solvers.machines import factored
+from ..solvers.base import solve_quietly
+from ..solvers.machines import STEPS, on_features
 from .base import Posed, _single
 from .classify import MKLClassifier
 
@@ -45,7 +45,6 @@ MODELS = ("nlmkl-p1", "gmkl", "lmkl-softmax", "lmkl-sigmoid")
 PRECISE = 1e-6  # times tol: relative gap of each machine, so that falls of the objective can be told from errors
 TINY = 100  # samples up to which copies of a sample are made one of more weight,
 COMPARED = 2**22  # and entries of X up to which they are looked for
-STEPS = 200  # of a solver on kernels, after which a machine is trained on features
 LEAST_GAP = 1e-13  # which floating point can give
 ARMIJO = 1e-4  # share of the fall that the gradient promises with which a step is content
 SHORTER = 0.25  # factor of a step that was too long
@@ -82,6 +81,7 @@ class Walk:
     def __init__(self, combination: Combination, pose: Callable[[GramStack], Problem], tol: float, max_iter: int):
         self.combination, self.pose, self.tol, self.max_iter = combination, pose, tol, max_iter
         self.began, self.machines, self.history = time.perf_counter(), 0, Descent()
+        self.loosest = tol**2  # gap of a machine, as the error of its gradient goes with the root of it
 
     def go(self) -> Descended:
         """Descend until the point reached is stationary, or the machines are spent; an interruption ends it there."""
@@ -89,9 +89,11 @@ class Walk:
         try:
             status = self.descend()
         except KeyboardInterrupt:
-            warnings.warn(Status.INTERRUPTED.value, RuntimeWarning, stacklevel=2)
             status = Status.INTERRUPTED
-        return self.ended(self.here, status)
+        found = self.ended(self.here, status)
+        if status is Status.INTERRUPTED:
+            warnings.warn(f"The fit was interrupted at {found.stationarity}.", RuntimeWarning, stacklevel=2)
+        return found
 
     def descend(self) -> Status:
         """Go forward as long as that helps, and say why it ended."""
@@ -99,8 +101,10 @@ class Walk:
         while True:
             here = self.here
             self.note(here)
-            if here.machine.status is Status.INTERRUPTED or here.machine.gap > self.tol:
-                return here.machine.status
+            if here.machine.status is Status.INTERRUPTED:
+                return Status.INTERRUPTED
+            if here.machine.gap > self.loosest:
+                return Status.UNTRAINED
             if self.violation(here) <= self.tol:
                 return Status.STATIONARY
             there = self.forward(here, step)
@@ -112,9 +116,11 @@ class Walk:
         """Train a machine; one that takes many steps is trained on features of its kernel."""
         self.machines += 1
         kernel, tol = self.combination.kernel(theta), max(PRECISE * self.tol, LEAST_GAP)
-        machine = solve(self.pose(DenseGram(kernel[:, :, None])), tol=tol, start=start, max_iter=STEPS)
-        if machine.status is Status.MAX_ITER:
-            machine = solve(self.pose(factored(kernel)), tol=tol, start=machine.beta)
+        problem = self.pose(DenseGram(kernel[:, :, None]))
+        machine = solve_quietly(problem, tol=tol, start=start, max_iter=STEPS)
+        if machine.status in (Status.MAX_ITER, Status.STALLED) and machine.gap > self.loosest:
+            again = on_features(problem, kernel, tol)
+            machine = again if again.status is Status.INTERRUPTED or again.gap < machine.gap else machine
         cost, slope = self.combination.price(theta)
         gradient = self.combination.gradient(theta, machine.beta, kernel) + slope
         return Place(theta, machine, machine.certificate.upper + cost, cost, gradient)
@@ -388,7 +394,7 @@ class NonconvexMKLClassifier(MKLClassifier):
             worst = max(loose, key=lambda found: found.stationarity.violation)
             where = f" in {len(loose)} of {len(solutions)} problems" if len(solutions) > 1 else ""
             warnings.warn(
-                f"Stationarity was reached to {worst.stationarity.violation:.1e}, not tol={self.tol:g}{where}. "
+                f"Stationarity to tol={self.tol:g} was not reached{where}: {worst.stationarity}. "
                 f"{worst.solution.status.value}",
                 ConvergenceWarning,
                 stacklevel=3,

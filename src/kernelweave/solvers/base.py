@@ -259,6 +259,25 @@ def solve(
     Solution
         Whose certificate was computed afresh from the kernels.
     """
+    solution = solve_quietly(
+        problem, solver, tol=tol, max_iter=max_iter, start=start, callbacks=callbacks, progress=progress
+    )
+    if solution.status is Status.INTERRUPTED:
+        warnings.warn(f"{Status.INTERRUPTED.value} {solution.certificate}", RuntimeWarning, stacklevel=2)
+    return solution
+
+
+def solve_quietly(
+    problem: Problem,
+    solver: str | Solver = "auto",
+    *,
+    tol: float,
+    max_iter: int = 100_000,
+    start: np.ndarray | None = None,
+    callbacks: Sequence[Callback] = (),
+    progress: bool = False,
+) -> Solution:
+    """Solve as `solve` does, but leave it to the caller to speak of an interruption."""
     from . import make_solver
 
     if not tol > 0:
@@ -279,10 +298,7 @@ def solve(
     finally:
         if run.bar is not None:
             run.bar.close()
-    solution = run.solution(status, tol)
-    if solution.status is Status.INTERRUPTED:
-        warnings.warn(f"{Status.INTERRUPTED.value} {solution.certificate}", RuntimeWarning, stacklevel=2)
-    return solution
+    return run.solution(status, tol)
 
 
 def _bar(progress: bool) -> Any:

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from ..certify import certify
 from ..grams import DenseGram, GramStack
 from ..losses.base import BoxQuadratic
 from ..penalties import Fixed, SpectralNorm
 from ..penalties.spectral import Energies, length
-from ..problem import Certificate, Point, Problem, Status
-from .base import TINY, Solver, solve
-from .machines import combined, factored, smo
+from ..problem import Certificate, Point, Problem, Solution, Status
+from .base import TINY, Solver, solve_quietly
+from .machines import STEPS, combined, on_features, smo
 
 PRECISE = 1e-12  # relative gap to which problems of TINY size are solved
 UNJUDGED = 60  # most machines in a row that are not judged, there
@@ -26,7 +27,10 @@ STEEPEST = 1e3  # the largest power
 TIED = 1e-6  # relative width of the bracket of the largest energy from which its weights are not known
 FAINT = 1e-2  # of the largest ratio: the least that is told from zero
 FLOOR = 1e-3  # times tol: share that all kernels together keep while steps go by ratios, so that each can come back
-DEEP = 1e-8  # violation beyond which SMO may take its budget again and again: it is near rounding there
+FEW = 2000  # samples up to which machines with a bias that SMO is not for are trained on features from the start
+MANY = 5000  # steps of a solver on products of features, at most
+SPENT = 1e-6  # relative gap of a machine that did not get there above which the next ones are trained on features
+LEAST_GAP = 1e-11  # relative gap below which solvers of machines are not asked to go
 TRIM = 1e-6  # share of a kernel below which it gets weight zero in the end
 
 
@@ -42,15 +46,16 @@ class FrankWolfeState:
     weights: np.ndarray  # (m,)
     beta: np.ndarray  # (n,)
     f: np.ndarray  # (n,)
-    tol: float
-    eps: float
+    asked: float  # the gap that the fit is to reach,
+    tol: float  # that it works towards,
+    eps: float  # and what machines are asked for
     energies: Any = None  # the Energies of the duals
     anchor: np.ndarray | None = None  # (m,)
     ratios: np.ndarray | None = None  # (m,)
     power: float = np.inf
     unjudged: int = 0
     met: bool = True  # whether the last machine came to what it was asked for, or as far as floating point lets it
-    spent: bool = False  # whether SMO did not get there within its budget
+    spent: bool = False  # whether machines are trained on features
     least: float = LEAST_EPS  # the least that machines can be asked for
 
 
@@ -64,10 +69,11 @@ class FrankWolfe(Solver):
     ``(M u)_a / u_a`` instead, the more carefully the more often it happens. A step is a machine, so ``n_iter_`` counts
     machines.
 
-    SMO is for losses with a quadratic dual and a bias, and goes out of breath where costs are huge and kernels of low
-    rank. Elsewhere a machine is a problem of its own with that one kernel, which `solve` hands to the solver that
-    "auto" chooses, with the last duals to begin with. So it is with kernels of low rank, D columns in all, whose square
-    has the D (D + 1) / 2 products of columns as its features, where these are at most half as many as the samples.
+    SMO is for losses with a quadratic dual and a bias. Elsewhere a machine is a problem of its own with one kernel,
+    which `solve` hands to the solver that "auto" chooses, with the last duals to begin with. So it is with kernels of
+    low rank, D columns in all, whose square has the D (D + 1) / 2 products of columns as its features, where these are
+    at most half as many as the samples. Where machines do not get there in reasonable time, as with huge costs, they
+    are trained on features of the combined kernel by interior points. Joint margins of several classes are not taken.
 
     Examples
     --------
@@ -94,18 +100,22 @@ class FrankWolfe(Solver):
         weights = np.full(m, m ** (-1.0 / problem.gram.degree))
         if beta.any():
             weights = problem.penalty.weights(problem.gram.energies(beta))
-        tol = min(tol, PRECISE) if n <= TINY and not problem.gram.explicit else tol
-        return FrankWolfeState(box, weights, beta, np.zeros(n), tol, FIRST * tol)
+        close = min(tol, PRECISE) if n <= TINY and box is not None else tol
+        state = FrankWolfeState(box, weights, beta, np.zeros(n), tol, close, FIRST * close)
+        state.spent = box is None and problem.bias and not problem.gram.explicit and n <= FEW
+        return state
 
     def step(self, problem: Problem, state: FrankWolfeState) -> bool:
         if state.energies is not None:
             _move(problem, state)
-        _train(problem, state, max(state.eps, state.least))
-        self.refresh(problem, state)
+        try:
+            _train(problem, state, max(state.eps, state.least))
+        finally:
+            self.refresh(problem, state)
         state.unjudged += 1
         most = state.energies.top.lower
         precise = most - _energy(state.energies, state.weights) <= state.tol * most
-        return state.beta.size > TINY or precise or state.unjudged >= UNJUDGED
+        return state.beta.size > TINY or precise or state.spent or state.unjudged >= UNJUDGED
 
     def read(self, problem: Problem, state: FrankWolfeState) -> Point:
         return Point(state.beta.copy(), state.weights.copy(), state.energies, state.f.copy())
@@ -133,29 +143,41 @@ class FrankWolfe(Solver):
 
 
 def _train(problem: Problem, state: FrankWolfeState, eps: float) -> None:
-    """Train a machine on the combined kernel to a violation or a relative gap of ``eps``."""
-    if problem.gram.explicit:
-        _solve(problem, state, problem.gram.features(state.weights), eps)
+    """Train a machine on the combined kernel, by SMO to a violation of ``eps``, else to a relative gap of it."""
+    kernel = None if problem.gram.explicit else combined(problem, state.weights)
+    if kernel is None:
+        _take(problem, state, _solved(problem, state, problem.gram.features(state.weights), eps))
         state.f = problem.gram.matvec(state.beta, state.weights)
         return
-    kernel = combined(problem, state.weights)
-    if state.box is not None and not state.spent:
-        state.beta, state.met = smo(kernel, state.box, state.beta, eps)
-        state.beta, state.spent = problem.feasible(state.beta), not state.met and eps > DEEP
-    if state.box is None or state.spent:
-        _solve(problem, state, factored(kernel) if state.spent else DenseGram(kernel[:, :, None]), eps)
+    square = DenseGram(kernel[:, :, None])
+    if state.spent:
+        _take(problem, state, on_features(problem, kernel, max(eps, LEAST_GAP)))
+    elif state.box is not None:
+        beta, state.met = smo(kernel, state.box, state.beta, eps)
+        state.beta = problem.feasible(beta)
+    else:
+        _take(problem, state, _solved(problem, state, square, eps))
     state.f = kernel @ state.beta
+    if not state.met and not state.spent:
+        machine = replace(problem, gram=square, penalty=Fixed())
+        if certify(machine, Point(state.beta, np.ones(1), f=state.f)).gap > SPENT:
+            state.spent, state.least, state.tol, state.eps = True, LEAST_EPS, state.asked, FIRST * state.asked
 
 
-def _solve(problem: Problem, state: FrankWolfeState, square: GramStack, eps: float) -> None:
-    """Train a machine on one kernel by the solver that "auto" chooses for it."""
-    found = solve(replace(problem, gram=square, penalty=Fixed()), tol=eps, start=state.beta)
+def _solved(problem: Problem, state: FrankWolfeState, square: GramStack, eps: float) -> Solution:
+    """Return a machine on one kernel, by the solver that "auto" chooses for it."""
+    machine, most = replace(problem, gram=square, penalty=Fixed()), MANY if problem.gram.explicit else STEPS
+    return solve_quietly(machine, tol=max(eps, LEAST_GAP), start=state.beta, max_iter=most)
+
+
+def _take(problem: Problem, state: FrankWolfeState, found: Solution) -> None:
+    """Go on with a machine; one that did not come to what it was asked for is not asked for more."""
+    state.beta = problem.feasible(found.beta)
+    state.met = found.converged
+    if not state.met:
+        state.least = max(state.least, found.gap)
     if found.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
-    state.met = found.status is not Status.MAX_ITER
-    if found.status is Status.STALLED:
-        state.least = eps
-    state.beta = problem.feasible(found.beta)
 
 
 def _energy(energies: Energies, weights: np.ndarray) -> float:

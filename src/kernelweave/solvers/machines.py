@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..grams import DenseGram, GramStack, LowRankGram
+from ..grams import LowRankGram
 from ..losses.base import BoxQuadratic
-from ..problem import Certificate, Point, Problem, Status
+from ..penalties import Fixed
+from ..problem import Certificate, Point, Problem, Solution, Status
+from .base import solve_quietly
 
 NEEDS = ("combine", "spread")  # sums of kernels, which have to be matrices of their own and not products of others
 LEAST_EPS = 1e-12  # violation below which a machine is not asked to go
 FIRST = 0.1  # times tol: violation that machines are asked for at first,
 SHARPER = 0.2  # and by which it falls where that is not enough
 RANK = 1e-12  # of the largest eigenvalue: those below it are rounding
+STEPS = 200  # of a solver on one kernel, at most
 BUDGET = 1000  # pair steps of one machine, per sample
 
 
@@ -71,14 +74,15 @@ def smo(kernel: np.ndarray, box: BoxQuadratic, beta: np.ndarray, eps: float) -> 
     return beta, steps < BUDGET * n
 
 
-def factored(kernel: np.ndarray) -> GramStack:
-    """Return one kernel as a stack: by features, for which huge costs are nothing, where its rank is half or less."""
+def on_features(problem: Problem, kernel: np.ndarray, tol: float) -> Solution:
+    """Train a machine on features of its kernel, which huge costs do not slow down, to a relative gap of ``tol``."""
     values, vectors = np.linalg.eigh(kernel)
     kept = values > RANK * values[-1]
-    rank = int(np.count_nonzero(kept))
-    if not 0 < 2 * rank <= values.size:
-        return DenseGram(kernel[:, :, None])
-    return LowRankGram(vectors[:, kept] * np.sqrt(values[kept]), [rank])
+    kept[-1] = True
+    features = vectors[:, kept] * np.sqrt(np.maximum(values[kept], 0.0))
+    gram = LowRankGram(features, [features.shape[1]])
+    chosen = "interior" if problem.bias and hasattr(problem.loss, "quadratic") else "auto"
+    return solve_quietly(replace(problem, gram=gram, penalty=Fixed()), chosen, tol=tol, max_iter=STEPS)
 
 
 def behind(problem: Problem, point: Point, certificate: Certificate) -> bool:
