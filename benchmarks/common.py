@@ -622,7 +622,7 @@ def save_markdown(name: str, parts: list[str], makers: list[str] | None = None) 
     """Write a report, with what it was made with at its end; the draws are those of the seeds in the script."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     path = RESULTS / f"{name}.md"
-    last = "Seeds are fixed in the script. Made by " + "; ".join(makers or [in_words(made_with())]) + "."
+    last = "Seeds are fixed in the script. Made " + "; ".join(makers or [in_words(made_with())]) + "."
     path.write_text("\n\n".join([*parts, last]) + "\n")
     return path
 
@@ -630,7 +630,7 @@ def save_markdown(name: str, parts: list[str], makers: list[str] | None = None) 
 def in_words(maker: dict) -> str:
     """A command, with versions and hardware."""
     facts = ", ".join(f"{key} {value}" for key, value in maker.items() if key != "command")
-    return f"`{maker.get('command', 'an earlier version of the script')}` with {facts}"
+    return f"by `{maker.get('command', 'an earlier version of the script')}` with {facts}"
 
 
 def save_csv(name: str, rows: list[dict]) -> Path:
@@ -680,7 +680,7 @@ class Cells:
         """What the cells were made with, the makers of most of them first."""
         counts = Counter(cell["maker"] for cell in self.made.values())
         texts = {k: in_words(self.makers[k]) for k in counts}
-        return [f"{count} cells by {texts[k]}" if len(counts) > 1 else texts[k] for k, count in counts.most_common()]
+        return [f"{count} cells {texts[k]}" if len(counts) > 1 else texts[k] for k, count in counts.most_common()]
 
     def write(self) -> Path:
         """Write all cells, as JSON and as CSV."""

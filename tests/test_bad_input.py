@@ -340,5 +340,5 @@ def test_path_takes_no_pipeline():
 
 
 def test_unknown_recipe_lists_the_known_ones():
-    with pytest.raises(ValueError, match="'skn' is not known: choose one of skm"):
+    with pytest.raises(ValueError, match="'skn' is not known: use 'skm', or choose one of skm"):
         kw.recipe("skn")
