@@ -32,8 +32,9 @@ lint: $(VENV)/.with-lint
 bench: $(VENV)/.with-bench
 	@set -e; for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script; done
 
-# Every table and figure of the papers, into docs/results/. It takes a night or two, and goes on where it stopped;
-# with FAST=1 it takes minutes, to see that everything runs. A script that fails does not keep the others from running.
+# Every table and figure of the papers, into docs/results/. It takes four hours or so, and goes on where it stopped: what
+# is there already is not measured again, unless its files are removed. With FAST=1 it takes minutes, to see that
+# everything runs. A script that fails does not keep the others from running.
 papers: $(VENV)/.with-bench
 	@failed=; for script in $(PAPERS); do echo "== $$script"; \
 		$(BIN)/python $$script $(if $(FAST),--fast --cap 3) || failed="$$failed $$script"; done; \

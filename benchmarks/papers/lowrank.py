@@ -614,10 +614,10 @@ def warm_up() -> None:
 
 
 def main() -> None:
-    parser = options(__doc__)
+    parser = options(__doc__, cap=30)
     parser.add_argument("--runs", type=int, default=5, help="random splits of each fit")
     parser.add_argument("--sets", default="", help=f"data sets, from {','.join(SETS)}")
-    parser.add_argument("--ranks", default=",".join(map(str, RANKS)), help="ranks of Figures 1 to 4")
+    parser.add_argument("--ranks", default="10,25,50", help=f"ranks of Figures 1 to 4, from {RANKS}")
     parser.add_argument("--figures", default="1,2,3,4,5,6,7", help="figures to make, for example 6,7")
     parser.add_argument("--memory", type=float, default=8.0, help="gigabytes that an exact stack may take")
     parser.add_argument("--again", action="store_true", help="forget the cells made before")

@@ -387,7 +387,7 @@ def warm_up() -> None:
 
 
 def main() -> None:
-    parser = options(__doc__, cap=60)
+    parser = options(__doc__, cap=20)
     parser.add_argument("--runs", type=int, default=10, help="random splits (default 10)")
     parser.add_argument("--sets", default=",".join(SETS), help=f"data sets, from {','.join(SETS)}")
     parser.add_argument("--rows", type=int, default=9768, help="rows of adult, training and test (default 9768)")

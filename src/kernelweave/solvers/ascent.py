@@ -27,7 +27,8 @@ BUDGET = 40  # moves in a step, per sample,
 AT_LEAST = 30_000  # or these
 PRECISE = 1e-16  # relative gap to which problems of TINY size are solved,
 NEWTON = 100  # in this many steps at most,
-FRUITLESS = 6  # and most without a better point
+FRUITLESS = 6  # and most without a better point;
+ENDS = 5  # in vain, after which that is the end
 BEHIND = 0.3  # share of the width due to the weights at which a proximal stage is left for the next
 GROWTH = 3.0  # of the proximal step from stage to stage
 STRONGEST = 3e3  # most strength of a proximal step
@@ -54,6 +55,7 @@ class AscentState:
     share: float = SHARE
     rose: bool = True  # whether the last step changed anything
     stuck: bool = False  # whether floating point has no more to give
+    ends: int = 0  # times in a row that a problem of TINY size was taken to an end that is none
 
 
 class Ascent(Solver):
@@ -131,6 +133,7 @@ class Ascent(Solver):
                 break
             _newton(problem, state)
         _, state.beta, state.g, state.q, state.penalty = best
+        state.ends = state.ends + 1 if since > FRUITLESS else 0
 
     def read(self, problem: Problem, state: AscentState) -> Point:
         weights = state.penalty.weights(state.q)
@@ -150,7 +153,7 @@ class Ascent(Solver):
 
     def heed(self, problem: Problem, state: AscentState, certificate: Certificate) -> Status | None:
         _adapt(state, certificate)
-        return Status.STALLED if state.stuck else None
+        return Status.STALLED if state.stuck or state.ends >= ENDS else None
 
     def refresh(self, problem: Problem, state: AscentState) -> None:
         support = support_of(state.beta)
