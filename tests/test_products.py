@@ -777,19 +777,21 @@ def test_machines_on_features_begin_with_the_last_duals(monkeypatch):
     assert warm.n_iter < found.n_iter
 
 
-def test_an_interrupted_machine_on_features_ends_the_fit(monkeypatch):
+@pytest.mark.parametrize("which", [1, 2])
+def test_an_interrupted_machine_on_features_ends_the_fit_with_what_it_has(which, monkeypatch):
     factors, _, y = narrow(150)
     machines = []
 
     def interrupted(machine, tol, start, max_iter):
         machines.append(solve(machine, tol=tol, start=start))
-        return replace(machines[-1], status=Status.INTERRUPTED) if len(machines) == 2 else machines[-1]
+        return replace(machines[-1], status=Status.INTERRUPTED) if len(machines) == which else machines[-1]
 
     monkeypatch.setattr("kernelweave.solvers.frank_wolfe.solve_quietly", interrupted)
     with pytest.warns(RuntimeWarning, match="interrupted"):
         found = solve(Problem(factors, losses.Hinge(), SpectralNorm(), y, 1.0), tol=1e-9)
-    assert found.status is Status.INTERRUPTED and len(machines) == 2
-    assert found.certificate.lower < found.certificate.upper < np.inf
+    assert found.status is Status.INTERRUPTED and len(machines) == which
+    assert 0 < found.certificate.lower < found.certificate.upper < np.inf
+    assert found.history.lower[-1] <= found.certificate.upper
 
 
 def test_machines_on_features_that_stall_end_the_fit(monkeypatch):

@@ -144,20 +144,20 @@ class FrankWolfe(Solver):
 
 def _train(problem: Problem, state: FrankWolfeState, eps: float) -> None:
     """Train a machine on the combined kernel, by SMO to a violation of ``eps``, else to a relative gap of it."""
-    kernel = None if problem.gram.explicit else combined(problem, state.weights)
-    if kernel is None:
-        _take(problem, state, _solved(problem, state, problem.gram.features(state.weights), eps))
-        state.f = problem.gram.matvec(state.beta, state.weights)
+    if problem.gram.explicit:
+        found = _solved(problem, state, problem.gram.features(state.weights), max(eps, LEAST_GAP))
+        _take(state, found, problem.gram.matvec(found.beta, state.weights))
         return
+    kernel = combined(problem, state.weights)
     square = DenseGram(kernel[:, :, None])
-    if state.spent:
-        _take(problem, state, on_features(problem, kernel, max(eps, LEAST_GAP)))
-    elif state.box is not None:
+    if state.box is not None and not state.spent:
         beta, state.met = smo(kernel, state.box, state.beta, eps)
         state.beta = problem.feasible(beta)
+        state.f = kernel @ state.beta
     else:
-        _take(problem, state, _solved(problem, state, square, eps))
-    state.f = kernel @ state.beta
+        eps = max(eps, LEAST_GAP)
+        found = on_features(problem, kernel, eps) if state.spent else _solved(problem, state, square, eps)
+        _take(state, found, kernel @ found.beta)
     if not state.met and not state.spent:
         machine = replace(problem, gram=square, penalty=Fixed())
         if certify(machine, Point(state.beta, np.ones(1), f=state.f)).gap > SPENT:
@@ -165,14 +165,14 @@ def _train(problem: Problem, state: FrankWolfeState, eps: float) -> None:
 
 
 def _solved(problem: Problem, state: FrankWolfeState, square: GramStack, eps: float) -> Solution:
-    """Return a machine on one kernel, by the solver that "auto" chooses for it."""
+    """Return a machine on one kernel to a relative gap of ``eps``, by the solver that "auto" chooses for it."""
     machine, most = replace(problem, gram=square, penalty=Fixed()), MANY if problem.gram.explicit else STEPS
-    return solve_quietly(machine, tol=max(eps, LEAST_GAP), start=state.beta, max_iter=most)
+    return solve_quietly(machine, tol=eps, start=state.beta, max_iter=most)
 
 
-def _take(problem: Problem, state: FrankWolfeState, found: Solution) -> None:
+def _take(state: FrankWolfeState, found: Solution, f: np.ndarray) -> None:
     """Go on with a machine; one that did not come to what it was asked for is not asked for more."""
-    state.beta = problem.feasible(found.beta)
+    state.beta, state.f = found.beta, f
     state.met = found.converged
     if not state.met:
         state.least = max(state.least, found.gap)
