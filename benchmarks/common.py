@@ -151,7 +151,7 @@ class Stack:
             return (beta @ self.array.reshape(n, -1)).reshape(n, -1)
         return np.column_stack([K @ beta for K in self.array])
 
-    def quad(self, beta: np.ndarray) -> np.ndarray:
+    def energies(self, beta: np.ndarray) -> np.ndarray:
         """The numbers beta' K_k beta, from the rows of support vectors where these are few; kernels first."""
         support = np.flatnonzero(beta)
         if 2 * len(support) > len(beta):
@@ -476,7 +476,7 @@ def our_solve(G, y, C, p, solver="auto", tol=TOL, repeat=3, max_iter=100_000):
     from kernelweave.problem import Problem
     from kernelweave.solvers import solve
 
-    problem = Problem(DenseGram(G), Hinge(), our_penalty(p), y, C)
+    problem = Problem(DenseGram(G), Hinge().bind(y, C), our_penalty(p))
     solution, watch = timed(lambda: solve(problem, solver, tol=tol, max_iter=max_iter), repeat)
     return [(solution.coef, solution.weights), (solution.beta, solution.weights)], watch
 

@@ -32,7 +32,7 @@ def alternation(stack: Stack, y, C: float, p: float, race: Race) -> str:
             beta = svm(stack.mix(weights), y, C, tol)
             if race.over((beta, weights)):
                 return f"{race.rounds} SVMs"
-            q = np.maximum(stack.quad(beta), 0.0)
+            q = np.maximum(stack.energies(beta), 0.0)
             tol = sharper(tol, weights, q, race)
             weights = unit((weights**2 * q) ** (1 / (p + 1)), p)
 
@@ -54,7 +54,7 @@ def silp(stack: Stack, y, C: float, p: float, race: Race) -> str:
             beta = svm(stack.mix(weights), y, C, tol)
             if race.over((beta, weights), (mixed, weights)):
                 return f"{race.rounds} SVMs"
-            q = stack.quad(beta)
+            q = stack.energies(beta)
             betas.append(beta)
             planes.append(q / 2)
             values.append(beta @ y)

@@ -5,6 +5,7 @@ Everything is made on the device from a seed: samples, labels, features, fit. Th
 libraries. Beside them stand the card's own measured ceilings: the float64 matrix rate and the copy bandwidth.
 
     python benchmarks/gpu.py                     # l = 1e5, 1e6 and 1e7; p = 2, 1.05 and l1
+    python benchmarks/gpu.py --sizes 1e6 --losses hinge logistic squared --tol 1e-3
     python benchmarks/gpu.py --sizes 1e5 --device cpu
 """
 
@@ -44,9 +45,11 @@ def bank() -> list[K.Kernel]:
     return [kernel for part in parts for kernel in K.rbf(gamma=np.geomspace(0.02, 0.5, 5), on=part)]
 
 
-def classifier(penalty: kw.penalties.MixingPenalty, tol: float) -> kw.MKLClassifier:
+def classifier(penalty: kw.penalties.MixingPenalty, tol: float, loss: str = "hinge") -> kw.MKLClassifier:
     approximation = kw.Nystroem(rank=RANK, landmarks="uniform")
-    return kw.MKLClassifier(bank(), penalty=penalty, C=C, tol=tol, approximation=approximation, random_state=0)
+    return kw.MKLClassifier(
+        bank(), penalty=penalty, loss=loss, C=C, tol=tol, approximation=approximation, random_state=0
+    )
 
 
 def synchronise(device: str) -> None:
@@ -78,11 +81,11 @@ def ceilings(device: str) -> dict[str, float]:
     return {"float64_flops": rate, "copy_bytes": bandwidth}
 
 
-def fit(n: int, name: str, tol: float, device: str) -> dict[str, object]:
+def fit(n: int, name: str, tol: float, device: str, loss: str = "hinge") -> dict[str, object]:
     """Fit once and report."""
     X, y = draw(n, device, seed=1)
     X_test, y_test = draw(100_000, device, seed=2)
-    clf = classifier(PENALTIES[name], tol)
+    clf = classifier(PENALTIES[name], tol, loss)
     if device == "cuda":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
@@ -97,6 +100,7 @@ def fit(n: int, name: str, tol: float, device: str) -> dict[str, object]:
     return {
         "samples": n,
         "penalty": name,
+        "loss": loss,
         "columns": D,
         "tol": tol,
         "gap": clf.dual_gap_,
@@ -125,7 +129,7 @@ def line(row: dict, top: dict) -> str:
     peak = f"{row['peak_bytes'] / 2**30:6.1f}" if row["peak_bytes"] else "     -"
     aim = f"(aim {AIMS[row['samples']]:g})" if row["samples"] in AIMS else ""
     return (
-        f"{row['samples']:>9} {row['penalty']:8} {row['gap']:8.1e} {row['seconds']:8.2f} s"
+        f"{row['samples']:>9} {row['loss']:13} {row['penalty']:8} {row['gap']:8.1e} {row['seconds']:8.2f} s"
         f" {aim:9} {row['iterations']:3d} its {row['seconds_per_iteration']:7.3f} s/it"
         f" {100 * share:5.1f} % of matrix rate {passes:5.1f} feature reads' time {peak} GiB"
         f" {row['columns']:5d} columns {row['kernels_kept']:3d} kernels  accuracy {row['test_accuracy']:.4f}"
@@ -136,6 +140,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=float, nargs="+", default=[1e5, 1e6, 1e7])
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--losses", nargs="+", default=["hinge"], help="losses of the classifier (default: hinge)")
+    parser.add_argument("--tol", type=float, help="gap to reach (default: 1e-6, 1e-5 from 1e7 samples on)")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     device = options.device
@@ -143,13 +149,15 @@ def main() -> None:
     top = ceilings(device)
     rate, bandwidth = top["float64_flops"] / 1e12, top["copy_bytes"] / 1e12
     print(f"{card}: float64 {rate:.1f} Tflop/s, copy {bandwidth:.2f} TB/s", flush=True)
-    for name in PENALTIES:
-        fit(20_000, name, 1e-4, device)  # starts the libraries
+    for loss in options.losses:
+        for name in PENALTIES:
+            fit(20_000, name, 1e-4, device, loss)  # starts the libraries
     rows = []
     for n in map(int, options.sizes):
-        for name in PENALTIES:
-            rows.append(fit(n, name, TOLERANCES.get(n, 1e-6), device))
-            print(line(rows[-1], top), flush=True)
+        for loss in options.losses:
+            for name in PENALTIES:
+                rows.append(fit(n, name, options.tol or TOLERANCES.get(n, 1e-6), device, loss))
+                print(line(rows[-1], top), flush=True)
     if device == "cuda" and 100_000 in map(int, options.sizes):
         for name in PENALTIES:  # the same data on the computer's own processor
             X, y = (part.cpu() for part in draw(100_000, device, seed=1))

@@ -175,7 +175,7 @@ def learn(setting: Setting, args, solvers, squared: bool, best: dict) -> list[di
     loss = losses.SquaredHinge() if squared else losses.Hinge()
     for C in args.C:
         for solver in [s for s in solvers if s not in tired]:
-            problem = Problem(setting.gram, loss, our_penalty(NORMS[args.penalty]), setting.y, C)
+            problem = Problem(setting.gram, loss.bind(setting.y, C), our_penalty(NORMS[args.penalty]))
             run = best_run(problem, solver, args.cap)
             gap = judged(run, judge_type(setting.stack, setting.y, C, NORMS[args.penalty]))
             rows.append(row_of(solver, C, run, gap))
@@ -206,7 +206,7 @@ def ours(setting: Setting, args, C: float, weights: np.ndarray) -> tuple[dict, F
     """Our row, and a judge that has seen the optimum to 1e-5."""
     from kernelweave import Problem, losses, penalties
 
-    problem = Problem(setting.gram, losses.Hinge(), penalties.Fixed(weights), setting.y, C)
+    problem = Problem(setting.gram, losses.Hinge().bind(setting.y, C), penalties.Fixed(weights))
     judge = FixedJudge(setting.stack, setting.y, C, 1, fixed=weights)
     run = best_run(problem, "auto", args.cap)
     row = row_of(OURS, C, run, judged(run, judge))
@@ -342,7 +342,7 @@ def warm_up(solvers, args) -> None:
     for penalty in (our_penalty(NORMS[args.penalty]), penalties.Fixed()):
         for solver in solvers:
             loss = losses.SquaredHinge() if solver == "newton" else losses.Hinge()
-            capped_solve(Problem(gram, loss, penalty, y, 1.0), solver, 1e-2, 60)
+            capped_solve(Problem(gram, loss.bind(y, 1.0), penalty), solver, 1e-2, 60)
 
 
 def run_case(key: str, args) -> dict:

@@ -71,7 +71,7 @@ def passes(gram, classes: np.ndarray, kind: str, count: int) -> dict:
     n, m = gram.shape
     joint = kind != "logistic"
     loss, y = (losses.CrammerSinger(), classes) if joint else (losses.Logistic(), np.where(classes % 2, 1.0, -1.0))
-    problem = Problem(gram, loss, penalties.Mixed(1e-3 * n), y, 1.0, bias=False)
+    problem = Problem(gram, loss.bind(y, 1.0), penalties.Mixed(1e-3 * n), dual_sum=None)
     solver = solvers.Mirror()
     state = solver.init(problem, None, 1e-3)
     times, moved = [], []

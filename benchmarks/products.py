@@ -46,10 +46,12 @@ def stack_of(X: np.ndarray, m: int) -> np.ndarray:
 def problem_of(n: int, m: int, C: float, linear_terms: bool, seed: int):
     """A problem on products of kernels."""
     from kernelweave import DenseGram, Problem, losses
+    from kernelweave.grams import products_for
     from kernelweave.penalties import SpectralNorm
 
     X, y = samples(n, seed)
-    return Problem(DenseGram(stack_of(X, m)), losses.Hinge(), SpectralNorm(linear_terms), y, C)
+    penalty = SpectralNorm(linear_terms)
+    return Problem(products_for(DenseGram(stack_of(X, m)), penalty), losses.Hinge().bind(y, C), penalty)
 
 
 def machines(n: int, C: float, linear_terms: bool, seed: int) -> dict:

@@ -166,7 +166,7 @@ def problem_of(family: Family, G: np.ndarray, y: np.ndarray, C: float):
     from kernelweave.problem import Problem
 
     loss = Hinge() if family.loss == "hinge" else SquaredHinge()
-    return Problem(DenseGram(G), loss, {"l1": L1, "lp": Lp, "squared-lp": SquaredLp}[family.penalty](), y, C)
+    return Problem(DenseGram(G), loss.bind(y, C), {"l1": L1, "lp": Lp, "squared-lp": SquaredLp}[family.penalty]())
 
 
 def race(family: Family, solver, G: np.ndarray, y: np.ndarray, C: float, cap: float) -> dict:

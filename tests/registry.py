@@ -6,6 +6,7 @@ A new kernel, penalty, loss or representation needs one line here; solvers join 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,7 +15,8 @@ from kernelweave import kernels as K
 from kernelweave.penalties.prox import EntropicProx, SimplexProx
 
 M = 8  # kernels that a penalty with one number per kernel is written for; see ``sized``
-BASES = {"Against", "Approximation", "GramStack", "Kernel", "Loss", "MixingPenalty", "Solver"}
+BASES = {"PreparedKernels", "Approximation", "GramStack", "Kernel", "Loss", "MixingPenalty", "Solver"}
+BASES |= {"BoundLoss", "DualTerms", "CombinableGram", "EntryGram", "FactorGram", "ProductStack"}
 PRICES = np.array([1.0, 0.8, 1.3, 1.0, 0.6, 1.1, 0.9, 1.5])
 SHARES = np.array([0.2, 0.1, 0.15, 0.05, 0.1, 0.2, 0.15, 0.05])
 
@@ -100,18 +102,32 @@ EXTREMES = [penalties.Lp(p) for p in (1.001, 1.004, 100.0)] + [
     penalties.Group([0, 1, 0, 1, 0, 1, 0, 1], within=1.004, between=50.0)
 ]
 TOOLS = [SimplexProx(SHARES, 0.7, PRICES**2), EntropicProx(SHARES, 0.7, PRICES**2)]
-LOSSES = [losses.Hinge(), losses.SquaredHinge(), losses.Squared(), losses.Logistic()]
-JOINT = [losses.CrammerSinger()]  # with several decision values for a sample; with tests of their own
-QUADRATIC = [loss for loss in LOSSES if hasattr(loss, "quadratic")]  # what solvers on kernels take
+LOSSES = [
+    losses.Hinge(),
+    losses.SquaredHinge(),
+    losses.Squared(),
+    losses.Logistic(),
+    losses.EpsilonInsensitive(0.2),
+    losses.SquaredEpsilonInsensitive(0.3),
+    losses.Huber(0.7),
+    losses.Quantile(0.3),
+    losses.OneClass(),
+    losses.CrammerSinger(),
+    losses.Softmax(),
+    losses.Cox(),
+]
+BINARY = [loss for loss in LOSSES if "binary" in loss.tasks]  # those that read labels -1 and +1
+QUADRATIC = [loss for loss in BINARY if loss.bind([-1.0, 1.0]).quadratic]  # of these, what solvers on kernels take
 GRAMS = [grams.DenseGram, on_demand, factored]  # each is called with (stack, scale)
 VIEWS = [grams.FactorProducts, grams.ProductGram]  # of another representation's kernels; with tests of their own
 APPROXIMATIONS = [grams.Nystroem(rank=5), grams.PivotedCholesky(rank=5), grams.RandomFeatures(rank=6)]
 ROUGH = ["mwu"]  # meant for a gap of 1e-2; with tests of its own
 ON_PAIRS = ["frank-wolfe"]  # on products of kernels; with tests of its own
 UNBIASED = ["ascent", "mirror", "rows"]  # for joint margins and problems without a bias; with tests of their own
-ON_FACTORS = {name for name, solver in solvers._NAMES.items() if "fold" in solver.needs}
+SMOOTH = ["newton-cg"]  # for losses whose curvature is known; with tests of its own
+ON_FACTORS = {name for name, solver in solvers._NAMES.items() if set(solver.needs) == {grams.FactorGram}}
 FACTORS = sorted(ON_FACTORS - set(UNBIASED))
-SOLVERS = sorted(set(solvers._NAMES) - set(ROUGH) - set(ON_PAIRS) - set(UNBIASED) - ON_FACTORS)  # on kernels
+SOLVERS = sorted(set(solvers._NAMES) - {*ROUGH, *ON_PAIRS, *UNBIASED, *SMOOTH} - ON_FACTORS)  # on kernels
 
 SPARSE_ONLY = ["level", "proximal", "qcqp", "silp", "simplemkl", "skm"]  # take no penalty but l1
 
@@ -121,6 +137,56 @@ def usual(solver):
     if solver in SPARSE_ONLY:
         return penalties.L1()
     return penalties.SquaredLp(1.5) if solver == "smo-mkl" else penalties.Lp(2)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A loss with the shape of its targets: one for each sample, or several columns of them."""
+
+    loss: losses.Loss
+    columns: int | None = None
+
+    @property
+    def dual_sums(self) -> tuple[float | None, ...]:
+        """What the duals of problems with this loss may sum to: None where there is no bias."""
+        if self.loss.tasks == ("outliers",):
+            return (1.0,)
+        return (0.0, None) if self.loss.takes_bias else (None,)
+
+    def bind(self, rng, n, C=1.0, score=None):
+        """Return the loss bound to drawn targets, which follow ``score`` if given; costs fit what duals sum to."""
+        y = targets_for(self.loss, rng, n, score, self.columns)
+        return self.loss.bind(y, (1.0 + np.asarray(C)) / n if self.loss.tasks == ("outliers",) else C)
+
+    def __str__(self) -> str:
+        return label(self.loss) + (f"-{self.columns} targets" if self.columns else "")
+
+
+CASES = [Case(loss) for loss in LOSSES] + [Case(losses.Squared(), 2), Case(losses.EpsilonInsensitive(0.2), 3)]
+
+
+def targets_for(loss, rng, n, score=None, columns=None):
+    """Return targets of the kind that a loss reads, noisy functions of ``score``, shape (n,)."""
+    score = rng.normal(size=n) if score is None else score + 0.5 * rng.normal(size=n)
+    if columns is not None:
+        return np.stack([np.cos(c) * score + 0.3 * rng.normal(size=n) for c in range(columns)], axis=1)
+    match "regression" if "regression" in loss.tasks else loss.tasks[0]:
+        case "binary":
+            y = np.where(score > np.quantile(score, 0.6), 1.0, -1.0)
+            y[:2] = 1.0, -1.0
+            return y
+        case "multiclass":
+            y = np.digitize(score, np.quantile(score, [0.3, 0.6])).astype(float)
+            y[:3] = np.arange(3)[:n]
+            return y
+        case "survival":
+            time = np.ceil(4.0 * rng.exponential(np.exp(-score)))  # whole numbers, so that there are ties
+            event = rng.random(n) < 0.7
+            event[0] = True
+            return np.stack([event, time], axis=1).astype(float)
+        case "outliers":
+            return np.zeros(n)
+    return score
 
 
 def exported(room) -> set[str]:

@@ -13,12 +13,12 @@ from kernelweave import kernels as K
 from kernelweave.assemble import (
     Options,
     check_memory,
+    class_targets,
     definite,
     from_samples,
     from_stack,
     memory,
     read_stack,
-    read_targets,
 )
 
 RNG = np.random.default_rng(0)
@@ -33,7 +33,7 @@ def made(kernels=BANK, X=X, weight=WEIGHT, **options):
 
 
 def ready(stack, weight=None, **options):
-    return from_stack(read_stack(stack), Options(**options), read_targets(Y, weight))
+    return from_stack(read_stack(stack), Options(**options), class_targets(Y, weight))
 
 
 def matrices(assembly):
@@ -187,15 +187,15 @@ def test_clipped_functions_predict_new_samples():
 
 def test_weights_multiply_and_balance_by_weight():
     weight = np.array([1.0, 2.0, 0.0, 1.0, 4.0])
-    targets = read_targets(np.array(["b", "a", "a", "b", "a"]), weight, "balanced")
-    repeated = read_targets(np.repeat(["b", "a", "a", "b", "a"], weight.astype(int)), None, "balanced")
+    targets = class_targets(np.array(["b", "a", "a", "b", "a"]), weight, "balanced")
+    repeated = class_targets(np.repeat(["b", "a", "a", "b", "a"], weight.astype(int)), None, "balanced")
     assert list(targets.rows) == [0, 1, 3, 4]
     assert list(targets.codes) == [1, 0, 1, 0]
     assert np.bincount(targets.codes, targets.cost) == pytest.approx(np.bincount(repeated.codes, repeated.cost))
 
 
 def test_a_class_without_weight_is_no_class():
-    assert list(read_targets(np.array([0, 1, 2]), [1.0, 1.0, 0.0]).classes) == [0, 1]
+    assert list(class_targets(np.array([0, 1, 2]), [1.0, 1.0, 0.0]).classes) == [0, 1]
 
 
 # --- memory -----------------------------------------------------------------------

@@ -62,17 +62,17 @@ def test_every_method_equals_that_of_stored_kernels(form, columns, rng, monkeypa
     weights = np.array([0.3, 0.0, 1.0, 0.0, 0.5, 0.2, 0.1])
     index, kernels, rows = rng.permutation(N)[:23], np.array([5, 0, 2]), rng.permutation(N)[:11]
     close = {"rtol": 0, "atol": 1e-10}
-    assert_allclose(gram.quad(beta), dense.quad(beta), **close)
-    assert_allclose(gram.matvec(beta, weights), dense.matvec(beta, weights), **close)
+    assert_allclose(gram.energies(beta), dense.energies(beta), **close)
+    assert_allclose(gram.decision(beta, weights), dense.decision(beta, weights), **close)
     for _ in range(2):
-        assert_allclose(gram.spread(beta[index], index), dense.spread(beta[index], index), **close)
-    part = gram.spread(beta[index], index, rows, kernels)
-    assert_allclose(part, dense.spread(beta[index], index, rows, kernels), **close)
+        assert_allclose(gram.weighted_columns(beta[index], index), dense.weighted_columns(beta[index], index), **close)
+    part = gram.weighted_columns(beta[index], index, rows, kernels)
+    assert_allclose(part, dense.weighted_columns(beta[index], index, rows, kernels), **close)
     assert_allclose(gram.combine(index, weights), dense.combine(index, weights), **close)
     assert_allclose(gram.block(index, kernels), dense.block(index, kernels), **close)
     assert_allclose(gram.diagonal(), dense.diagonal(), **close)
     taken, few = gram.take(index), dense.take(index)
-    assert_allclose(taken.quad(beta[index]), few.quad(beta[index]), **close)
+    assert_allclose(taken.energies(beta[index]), few.energies(beta[index]), **close)
 
 
 def test_single_precision_is_only_in_the_columns_kept(rng):
@@ -80,8 +80,8 @@ def test_single_precision_is_only_in_the_columns_kept(rng):
     bank = bank_on(X)
     dense, gram = DenseGram(stored(bank, X)), cached(bank, X, 10, dtype="float32")
     beta = rng.normal(size=N)
-    assert_allclose(gram.quad(beta), dense.quad(beta), rtol=1e-12)
-    spread, exact = gram.spread(beta, np.arange(N)), dense.spread(beta, np.arange(N))
+    assert_allclose(gram.energies(beta), dense.energies(beta), rtol=1e-12)
+    spread, exact = gram.weighted_columns(beta, np.arange(N)), dense.weighted_columns(beta, np.arange(N))
     assert 1e-10 < np.abs(spread - exact).max() < 1e-5
 
 
@@ -93,7 +93,7 @@ def test_the_columns_used_last_are_kept():
     gram = cached([K.RBF(gamma=1.0).resolve(X)[0]], X, 4)
     rates = []
     for index in ([0, 1, 2], [0, 1, 2], [3], [4], [0], [3, 4, 1]):  # 4 takes the place of 0, which was used before 3
-        gram.spread(np.ones(len(index)), np.array(index))
+        gram.weighted_columns(np.ones(len(index)), np.array(index))
         rates.append((gram._found, gram._asked))
     assert rates == [(0, 3), (3, 6), (3, 7), (3, 8), (3, 9), (5, 12)]
     assert gram.hit_rate == pytest.approx(5 / 12)
@@ -105,7 +105,7 @@ def test_a_sample_may_be_asked_for_twice(rng):
     dense, gram = DenseGram(stored(bank, X)), cached(bank, X, 6)
     for _ in range(60):
         index, delta = rng.integers(0, N, size=9), rng.normal(size=9)
-        assert_allclose(gram.spread(delta, index), dense.spread(delta, index), atol=1e-10)
+        assert_allclose(gram.weighted_columns(delta, index), dense.weighted_columns(delta, index), atol=1e-10)
 
 
 def test_what_depends_on_the_fixed_rows_is_done_once(monkeypatch):
@@ -113,7 +113,7 @@ def test_what_depends_on_the_fixed_rows_is_done_once(monkeypatch):
     sums = [K.RBF(gamma=0.5) + K.RBF(gamma=1.0, on=[0, 1]), K.RBF(gamma=0.5).normalised(), 3.0 * K.RBF(gamma=0.1)]
     gram = cached([kernel.resolve(X)[0] for kernel in sums], X, N)
     monkeypatch.setattr(vector._Places, "__init__", None)
-    gram.spread(np.ones(9), np.arange(9))
+    gram.weighted_columns(np.ones(9), np.arange(9))
 
 
 class Halved(K.RBF):
@@ -129,17 +129,17 @@ def test_a_kernel_made_from_another_prepares_its_own_way(rng):
     X, _ = points()
     beta = rng.normal(size=N)
     halved, plain = (cached([kernel.resolve(X)[0]], X, 5) for kernel in (Halved(gamma=1.0), K.RBF(gamma=0.5)))
-    assert_allclose(halved.matvec(beta, np.ones(1)), plain.matvec(beta, np.ones(1)), atol=1e-10)
+    assert_allclose(halved.decision(beta, np.ones(1)), plain.decision(beta, np.ones(1)), atol=1e-10)
 
 
 def test_a_copy_computes_its_own_columns(rng):
     X, _ = points()
     gram = cached(bank_on(X), X, 6)
     index, delta = np.arange(9), rng.normal(size=9)
-    before = gram.spread(delta, index)
+    before = gram.weighted_columns(delta, index)
     for copy in (pickle.loads(pickle.dumps(gram)), deepcopy(gram)):
         assert np.isnan(copy.hit_rate)
-        assert_array_equal(copy.spread(delta, index), before)
+        assert_array_equal(copy.weighted_columns(delta, index), before)
 
 
 def test_a_combined_kernel_beyond_memory_is_refused(monkeypatch):
@@ -162,7 +162,7 @@ def test_kept_columns_take_no_more_than_memory():
     X, _ = points()
     bank = bank_on(X)
     gram = CachedGram(bank, X, memory=10_000)
-    gram.spread(np.ones(N), np.arange(N))
+    gram.weighted_columns(np.ones(N), np.arange(N))
     assert 0 < gram._columns.nbytes <= 10_000
     with pytest.raises(ValueError, match=r"memory=100 does not hold one sample's column .* takes 1960 bytes"):
         CachedGram(bank, X, memory=100)
@@ -174,9 +174,9 @@ def test_a_family_computes_each_block_of_distances_once(monkeypatch):
     made = []
     product = vector._Places._from_dense
     monkeypatch.setattr(vector._Places, "_from_dense", lambda self, X: made.append(X.shape[0]) or product(self, X))
-    gram.spread(np.ones(9), np.arange(9))
+    gram.weighted_columns(np.ones(9), np.arange(9))
     assert made == [9, 9]  # two families of two widths each
-    gram.spread(np.ones(9), np.arange(9))
+    gram.weighted_columns(np.ones(9), np.arange(9))
     assert made == [9, 9]
 
 
@@ -186,7 +186,7 @@ def test_a_column_that_failed_is_not_kept():
     gram = cached([failing], X, 5)
     for _ in range(2):
         with pytest.raises(ValueError, match="broken gives NaN or infinity on X"):
-            gram.spread(np.ones(2), np.arange(2))
+            gram.weighted_columns(np.ones(2), np.arange(2))
 
 
 # -- distances --
@@ -258,10 +258,10 @@ PAIRS = [
 def test_solvers_certify_the_same_optimum_with_any_room(solver, penalty, tol, loss):
     X, y = points(3)
     bank = bank_on(X)
-    reference = solve(Problem(DenseGram(stored(bank, X)), loss, penalty, y, 2.0), tol=1e-7)
+    reference = solve(Problem(DenseGram(stored(bank, X)), loss.bind(y, 2.0), penalty), tol=1e-7)
     for columns in (1, 12, N):
         gram = cached(bank, X, columns, dtype="float32")
-        found = solve(Problem(gram, loss, penalty, y, 2.0), solver, tol=tol)
+        found = solve(Problem(gram, loss.bind(y, 2.0), penalty), solver, tol=tol)
         assert found.converged
         assert found.solver == solver
         assert found.certificate.lower <= reference.certificate.upper * (1 + 1e-12)
@@ -276,8 +276,8 @@ def test_single_precision_columns_do_not_limit_the_answer(solver, penalty):
     bank = [kernel.resolve(X)[0] for kernel in (K.Polynomial(degree=3), K.Linear())]
     dense = DenseGram(stored(bank, X + 3.0))
     gram = CachedGram(bank, X + 3.0, memory=30 * 150 * 2 * 4)
-    best = solve(Problem(dense, losses.Hinge(), penalty, y, 1e3), tol=1e-5)
-    found = solve(Problem(gram, losses.Hinge(), penalty, y, 1e3), solver, tol=1e-4)
+    best = solve(Problem(dense, losses.Hinge().bind(y, 1e3), penalty), tol=1e-5)
+    found = solve(Problem(gram, losses.Hinge().bind(y, 1e3), penalty), solver, tol=1e-4)
     assert found.converged
     assert found.certificate.upper == pytest.approx(best.certificate.upper, rel=1.1e-4)
 
@@ -286,7 +286,7 @@ def test_auto_takes_solvers_that_ask_for_few_columns():
     X, y = points()
     gram = cached(bank_on(X), X, N)
     for penalty, name in ((penalties.L1(), "proximal"), (penalties.Lp(2.0), "smo")):
-        assert solve(Problem(gram, losses.Hinge(), penalty, y, 1.0)).solver == name
+        assert solve(Problem(gram, losses.Hinge().bind(y, 1.0), penalty)).solver == name
 
 
 # -- through the estimator --

@@ -210,7 +210,7 @@ def bad_requests():
     )
     yield "infinite", lambda t: t.assign(far=np.inf), [], "infinite values in far"
     yield "missing label", lambda t: t.assign(kind=t[label].where(t.index > 2)), [], "kind has missing values"
-    yield "fractions", lambda t: t.assign(kind=t["petal length"] + 0.05), [], "needs classes"
+    yield "fractions", lambda t: t.assign(kind=t["petal length"] + 0.05), ["--task", "classification"], "needs classes"
     yield "one class", lambda t: t.assign(kind="a"), [], "class"
     yield "nothing else", lambda t: t[[label]], [], "no column besides"
     yield "no rows", lambda t: t.iloc[:0], [], "no rows"

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from kernelweave import DenseGram, Problem, losses, penalties, solve, solvers
 from kernelweave.compiled import features
 from kernelweave.grams import LowRankGram
-from reference import solve_by_clarabel
+from reference import optimum_of
 from registry import PENALTIES, QUADRATIC, label, sized
 
 M, RANK = 5, 6
@@ -36,7 +36,7 @@ def sample(n=90):
 def small(penalty, loss=None, C=2.0, dtype=float, n=90):
     V, y = sample(n)
     gram = LowRankGram(V.astype(dtype), [RANK] * M)
-    return Problem(gram, loss or losses.Hinge(), sized(penalty, M), y, C)
+    return Problem(gram, (loss or losses.Hinge()).bind(y, C), sized(penalty, M))
 
 
 def stack_of(problem):
@@ -45,7 +45,7 @@ def stack_of(problem):
 
 
 def optimum(problem):
-    return solve_by_clarabel(stack_of(problem), problem.y, problem.C, problem.penalty, problem.loss).value
+    return optimum_of(problem, stack_of(problem)).value
 
 
 @pytest.mark.parametrize("loss", QUADRATIC, ids=label)
@@ -117,8 +117,8 @@ def test_warm_start_from_a_solution_converges_at_once(loss):
 
 def test_samples_put_aside_come_back():
     problem = small(penalties.Lp(2.0), C=0.1)
-    wrong = np.zeros(problem.y.size)
-    wrong[:10] = 0.1 * problem.y[:10]
+    wrong = np.zeros(problem.loss.y.size)
+    wrong[:10] = 0.1 * problem.loss.y[:10]
     assert solve(problem, "coordinate", tol=1e-6, start=wrong).gap <= 1e-6
 
 
@@ -127,7 +127,7 @@ def test_a_block_of_neighbours_at_a_time():
     rng = np.random.default_rng(0)
     V = rng.normal(size=(9001, 500)).astype(np.float32) / 20.0
     y = np.where(V[:, 0] + 0.05 * rng.normal(size=9001) > 0, 1.0, -1.0)
-    problem = Problem(LowRankGram(V, [1, 499]), losses.Hinge(), penalties.Lp(2.0), y, 0.1)
+    problem = Problem(LowRankGram(V, [1, 499]), losses.Hinge().bind(y, 0.1), penalties.Lp(2.0))
     assert solve(problem, "coordinate").gap <= 1e-3
 
 
@@ -139,10 +139,10 @@ def test_refusals():
     problem = small(penalties.Lp(2.0))
     strict = pytest.importorskip("array_api_strict")
     gram = LowRankGram(strict.asarray(problem.gram.features), problem.gram.ranks)
-    foreign = Problem(gram, problem.loss, problem.penalty, strict.asarray(problem.y), problem.C)
+    foreign = replace(problem, gram=gram)
     with pytest.raises(ValueError, match="'coordinate' runs on NumPy features"):
         solve(foreign, "coordinate")
-    with pytest.raises(ValueError, match="needs fold and lift and features of the kernels"):
+    with pytest.raises(ValueError, match="works on features of low rank, which DenseGram does not have"):
         solve(replace(problem, gram=DenseGram(stack_of(problem))), "coordinate")
     with pytest.raises(ValueError, match="follows the gradient of the penalty"):
         solve(small(_Rough(2.0)), "coordinate")
@@ -158,8 +158,8 @@ def test_products_in_double_precision(n, D, shape):
     V = rng.normal(size=(n, D)).astype(np.float32)
     beta, z = rng.normal(size=(n, *shape)), rng.normal(size=(D, *shape))
     beta[::3] = 0.0
-    assert_allclose(features.fold(V, beta), V.astype(float).T @ beta, rtol=1e-12, atol=1e-12 * n)
-    assert_allclose(features.lift(V, z), V.astype(float) @ z, rtol=1e-12, atol=1e-12 * D)
+    assert_allclose(features.rmatvec(V, beta), V.astype(float).T @ beta, rtol=1e-12, atol=1e-12 * n)
+    assert_allclose(features.matvec(V, z), V.astype(float) @ z, rtol=1e-12, atol=1e-12 * D)
     gram = LowRankGram(V, [D])
-    assert_array_equal(gram.fold(beta), features.fold(V, beta))
-    assert_array_equal(gram.lift(z), features.lift(V, z))
+    assert_array_equal(gram.rmatvec(beta), features.rmatvec(V, beta))
+    assert_array_equal(gram.matvec(z), features.matvec(V, z))

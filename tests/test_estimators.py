@@ -18,17 +18,10 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import kernelweave as kw
 from kernelweave import kernels as K
 from kernelweave.penalties import L1, ElasticNet, Fixed, Group, Lp, MoreauYosida
-
-CHECKED = [
-    kw.MKLClassifier(),
-    kw.MKLClassifier(penalty=Lp(1.5)),
-    kw.MKLClassifier(penalty="lp", loss="squared_hinge", multiclass="ovo", normalize="center"),
-]
 
 
 @pytest.fixture(scope="module")
@@ -54,11 +47,6 @@ def stack(wdbc, bank):
 
 def stacked(bank, X, Z=None):
     return np.stack([kernel(X, Z) for kernel in bank], axis=2)
-
-
-@parametrize_with_checks(CHECKED)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 # --- answers -----------------------------------------------------------------------
@@ -190,8 +178,8 @@ def test_precomputed_is_the_same_machine(wdbc, bank, stack):
 def test_stacks_are_used_in_place(wdbc, stack):
     for dtype in (np.float32, np.float64):
         X = stack.astype(dtype)
-        posed = kw.MKLClassifier("precomputed")._pose(X, wdbc[1])
-        assert posed.assembly.gram.stack is X
+        prepared = kw.MKLClassifier("precomputed")._prepare(X, wdbc[1])
+        assert prepared.assembly.gram.stack is X
 
 
 def test_read_only_and_mapped_stacks(wdbc, stack, tmp_path):

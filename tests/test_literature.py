@@ -10,9 +10,10 @@ from numpy.testing import assert_allclose
 
 import kernelweave as kw
 from agreement import assert_same_optimum, decision
-from kernelweave import DenseGram, Problem, certify, losses, penalties, solve, solvers
+from kernelweave import DenseGram, Problem, certify, losses, penalties, solve
 from kernelweave.problem import Point, Status
-from kernelweave.solvers import cuts, level, machines, simplemkl, spg
+from kernelweave.solvers import literature
+from kernelweave.solvers.literature import cuts, level, simplemkl, spg, svm
 from registry import PRICES, label, on_demand
 from test_reference import STACK, Y
 from test_solvers import draw, small, widths
@@ -31,7 +32,7 @@ def unit(problem):
 
 
 def vars_of(problem):
-    return problem.loss, problem.penalty, problem.y, problem.C
+    return problem.loss, problem.penalty
 
 
 def march(problem, solver, tol, most=400):
@@ -41,14 +42,14 @@ def march(problem, solver, tol, most=400):
         if solver.step(problem, state):
             certificate = certify(problem, solver.read(problem, state))
             yield state
-            if certificate.gap <= tol or solver.heed(problem, state, certificate) is not None:
+            if certificate.gap <= tol or solver.adapt(problem, state, certificate) is not None:
                 return
     raise AssertionError(f"{solver.name} made {most} steps and is at a gap of {certificate.gap:.1e}.")
 
 
 def best_value(problem, weights):
     """Return what a machine at fixed weights is worth: J of the papers."""
-    fixed = Problem(problem.gram, problem.loss, penalties.Fixed(weights), problem.y, problem.C)
+    fixed = Problem(problem.gram, problem.loss, penalties.Fixed(weights))
     return solve(fixed, "sqp", tol=1e-9).certificate.lower
 
 
@@ -57,7 +58,7 @@ def single_columns(penalty, C, seed=0, loss=None):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(60, 6))
     y = np.sign(X[:, 0] + 0.7 * rng.normal(size=60))
-    return Problem(DenseGram(np.einsum("ik,jk->ijk", X, X)), loss or losses.Hinge(), penalty, y, C)
+    return Problem(DenseGram(np.einsum("ik,jk->ijk", X, X)), (loss or losses.Hinge()).bind(y, C), penalty)
 
 
 # -- one optimum --
@@ -138,7 +139,7 @@ def test_dense_methods_agree(n, m, C, seed, p):
     ids=["l1", "l4/3", "l2"],
 )
 def test_reference_values(penalty, value, methods):
-    problem = Problem(DenseGram(STACK), losses.Hinge(), penalty, Y, 1.0)
+    problem = Problem(DenseGram(STACK), losses.Hinge().bind(Y, 1.0), penalty)
     for solver in methods:
         found = solve(problem, solver, tol=1e-6).certificate
         assert_allclose([found.lower, found.upper], value, rtol=1e-5, err_msg=solver)
@@ -153,8 +154,8 @@ def test_the_price_that_gives_the_weights_of_the_bound(p, solver):
     """With half the p*-norm of the energies as strength, the price finds the same, and costs half of that more."""
     bounded = unit(small(penalties.Lp(p), C=5.0, n=60, m=6))
     known = solve(bounded, "sqp", tol=1e-10)
-    strength = bounded.penalty.value(bounded.gram.quad(known.beta))
-    priced = Problem(bounded.gram, bounded.loss, penalties.SquaredLp(p, strength), bounded.y, bounded.C)
+    strength = bounded.penalty.value(bounded.gram.energies(known.beta))
+    priced = Problem(bounded.gram, bounded.loss, penalties.SquaredLp(p, strength))
     found = solve(priced, solver, tol=1e-7)
     assert found.certificate.upper == pytest.approx(known.certificate.upper + 0.5 * strength, rel=1e-6)
     assert_allclose(found.weights, known.weights, atol=5e-3)
@@ -168,7 +169,7 @@ def test_the_cost_at_which_the_bound_gives_the_weights_of_the_price(p, strength)
     priced = unit(small(penalties.SquaredLp(p, strength), C=3.0, n=60, m=6))
     found = solve(priced, "smo-mkl", tol=1e-8)
     s = np.linalg.norm(found.weights, p)
-    bounded = Problem(priced.gram, priced.loss, penalties.Lp(p), priced.y, s * priced.C)
+    bounded = Problem(priced.gram, priced.loss.times(s), penalties.Lp(p))
     known = solve(bounded, "sqp", tol=1e-9)
     assert_allclose(found.weights / s, known.weights, atol=5e-3)
     assert_allclose(decision(priced, found), decision(bounded, known), atol=5e-3)
@@ -181,8 +182,8 @@ def test_the_cost_at_which_the_bound_gives_the_weights_of_the_price(p, strength)
 def test_simplemkl_never_rises(penalty):
     problem = unit(small(penalty, C=20.0, n=60, m=8))
     values, shares = [], []
-    for state in march(problem, solvers.SimpleMKL(), 1e-5):
-        values.append(best_value(problem, state.machine.weights))
+    for state in march(problem, literature.SimpleMKL(), 1e-5):
+        values.append(best_value(problem, state.svm.weights))
         shares.append(state.shares)
     assert len(values) > 4
     assert np.all(np.diff(values) <= 1e-6 * values[-1])
@@ -203,7 +204,7 @@ def test_reduced_gradients_stay_in_the_simplex_and_lead_down(rng):
         assert np.any(along) == bool(np.any((gradient != gradient[np.argmax(shares)]) & ((shares > 0) | (along > 0))))
 
 
-@pytest.mark.parametrize("solver", [solvers.SILP(), solvers.LevelMethod(), solvers.LevelMethod(0.9)], ids=str)
+@pytest.mark.parametrize("solver", [literature.SILP(), literature.LevelMethod(), literature.LevelMethod(0.9)], ids=str)
 @pytest.mark.parametrize("penalty", [penalties.L1(), penalties.L1(PRICES)], ids=label)
 def test_bounds_of_the_cuts_close_from_both_sides(solver, penalty):
     problem = unit(small(penalty, C=20.0, n=60, m=8))
@@ -219,8 +220,8 @@ def test_bounds_of_the_cuts_close_from_both_sides(solver, penalty):
 def test_every_machine_bounds_the_value_at_all_weights(rng):
     problem = unit(small(penalties.L1(), C=5.0, m=4))
     for weights in rng.dirichlet(np.ones(4), size=5):
-        rough = machines.train(problem, weights, np.zeros(30), eps=0.3)
-        q = problem.gram.quad(rough.beta)
+        rough = svm.train(problem, weights, np.zeros(30), eps=0.3)
+        q = problem.gram.energies(rough.beta)
         assert rough.value == pytest.approx(rough.total - 0.5 * weights @ q)
         for other in rng.dirichlet(np.ones(4), size=5):
             assert rough.total - 0.5 * other @ q <= best_value(problem, other) * (1 + 1e-9)
@@ -228,7 +229,7 @@ def test_every_machine_bounds_the_value_at_all_weights(rng):
 
 def test_the_mixture_of_the_cuts_is_worth_their_level():
     problem = unit(small(penalties.L1(), C=5.0, n=40, m=6))
-    for state in march(problem, solvers.SILP(), 1e-3):
+    for state in march(problem, literature.SILP(), 1e-3):
         _, mixture = state.cuts.lowest()
         assert certify(problem, Point(mixture, np.full(6, 1 / 6))).lower >= state.cuts.lower - 1e-9
 
@@ -271,7 +272,7 @@ def test_where_no_nearest_point_is_found_the_lowest_is_taken(monkeypatch):
 
 def test_a_higher_level_takes_more_machines():
     problem = unit(small(penalties.L1(), C=20.0, n=60, m=8))
-    counts = [solve(problem, solvers.LevelMethod(share), tol=1e-4).n_iter for share in (0.29, 0.9)]
+    counts = [solve(problem, literature.LevelMethod(share), tol=1e-4).n_iter for share in (0.29, 0.9)]
     assert counts[0] < counts[1]
 
 
@@ -290,7 +291,7 @@ def test_projection_on_the_ball_is_the_nearest_point(rng, p, size):
 @pytest.mark.parametrize("penalty", [penalties.L1(PRICES), penalties.Lp(1.5)], ids=label)
 def test_spg_stays_below_the_largest_of_the_last_ten(penalty):
     problem = unit(small(penalty, C=20.0, n=60, m=8))
-    seen = [(best_value(problem, state.machine.weights), state.eps) for state in march(problem, solvers.SPG(), 1e-6)]
+    seen = [(best_value(problem, state.svm.weights), state.eps) for state in march(problem, literature.SPG(), 1e-6)]
     values, eps = np.array(seen).T
     assert all(values[i] <= values[max(i - 10, 0) : i].max() + 60 * 20.0 * eps[i - 1] for i in range(1, len(values)))
     assert values[-1] < 0.99 * values[0]
@@ -298,11 +299,11 @@ def test_spg_stays_below_the_largest_of_the_last_ten(penalty):
 
 
 def test_spg_draws_back_from_a_step_that_is_too_long():
-    problem, solver = Problem(DenseGram(STACK), losses.Hinge(), penalties.L1(), Y, 1.0), solvers.SPG()
+    problem, solver = Problem(DenseGram(STACK), losses.Hinge().bind(Y, 1.0), penalties.L1()), literature.SPG()
     state = solver.init(problem, None, 1e-3)
     state.shares, state.eps = np.array([0.01, 0.99, 0.0]), 1e-9  # the first kernel should have 0.0358
     assert solver.step(problem, state)
-    state.length = spg.LONGEST
+    state.length = spg.SETTINGS.longest
     far = spg.project(problem, state.shares - state.length * state.gradient)
     assert best_value(problem, far) > state.values[0]
     assert solver.step(problem, state)
@@ -313,7 +314,7 @@ def test_spg_draws_back_from_a_step_that_is_too_long():
 @each_p
 def test_smo_mkl_climbs(p):
     problem = unit(small(penalties.SquaredLp(p), C=20.0, n=60, m=6))
-    duals = [certify(problem, Point(s.beta.copy(), s.weights)).lower for s in march(problem, solvers.SMOMKL(), 1e-6)]
+    duals = [certify(problem, Point(s.beta.copy(), s.weights)).lower for s in march(problem, literature.SMOMKL(), 1e-6)]
     assert np.all(np.diff(duals) >= -1e-10 * duals[-1])
 
 
@@ -354,7 +355,7 @@ def test_group_lasso_updates_are_those_of_alternation(rng):
 
 
 def test_cone_multipliers_are_the_weights():
-    problem = Problem(DenseGram(STACK), losses.Hinge(), penalties.L1(np.array([1.0, 0.8, 1.3])), Y, 1.0)
+    problem = Problem(DenseGram(STACK), losses.Hinge().bind(Y, 1.0), penalties.L1(np.array([1.0, 0.8, 1.3])))
     found = solve(problem, "qcqp", tol=1e-6)
     assert_allclose(found.weights, solve(problem, "sqp", tol=1e-9).weights, atol=1e-4)
     assert problem.penalty.prices(3) @ found.weights == pytest.approx(1.0)
@@ -366,8 +367,8 @@ def test_cone_multipliers_are_the_weights():
 @pytest.mark.parametrize("solver", ["silp", "simplemkl", "level", "qcqp", "spg"])
 def test_kernels_computed_on_demand_do(solver):
     X, y = draw(30, 0)
-    stored = Problem(DenseGram(widths(X, 4)), losses.Hinge(), penalties.L1(), y, 2.0)
-    demand = Problem(on_demand(widths(X, 4), None), losses.Hinge(), penalties.L1(), y, 2.0)
+    stored = Problem(DenseGram(widths(X, 4)), losses.Hinge().bind(y, 2.0), penalties.L1())
+    demand = Problem(on_demand(widths(X, 4), None), losses.Hinge().bind(y, 2.0), penalties.L1())
     assert_same_optimum(solve(demand, solver, tol=1e-5), solve(stored, solver, tol=1e-5))
 
 
@@ -378,8 +379,8 @@ def test_kernels_computed_on_demand_do(solver):
         ("smo-mkl", penalties.Lp(2), r"solver 'smo-mkl' is for penalty=SquaredLp\(p\) with a finite p, not Lp\(p=2\)"),
         ("smo-mkl", penalties.SquaredLp(np.inf), "solver 'smo-mkl' is for penalty=SquaredLp"),
         ("spg", penalties.Lp(np.inf), r"solver 'spg' is for penalty='l1' and for Lp\(p\) with a finite p"),
-        (solvers.LevelMethod(1.0), penalties.L1(), "solver 'level' takes a level between 0 and 1, not 1.0"),
-        (solvers.LevelMethod("high"), penalties.L1(), "solver 'level' takes a level between 0 and 1, not 'high'"),
+        (literature.LevelMethod(1.0), penalties.L1(), "solver 'level' takes a level between 0 and 1, not 1.0"),
+        (literature.LevelMethod("high"), penalties.L1(), "solver 'level' takes a level between 0 and 1, not 'high'"),
     ],
 )
 def test_refusals(solver, penalty, words):

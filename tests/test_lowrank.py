@@ -10,16 +10,16 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from agreement import assert_same_optimum, attempt, check_against, decision, primal, taken
+from acceptance import takers
+from agreement import assert_same_optimum, check_against, decision, primal, rebound
 from kernelweave import DenseGram, Problem, losses, penalties, solve, solvers
 from kernelweave.arrays import like, to_host
 from kernelweave.grams import LowRankGram
 from kernelweave.problem import Status
-from kernelweave.solvers.base import check_pair
-from kernelweave.solvers.mixing import Barrier, Following, Turn, limit_of, mixing_of
+from kernelweave.solvers.mixing import SmoothWeights, WeightBarrier, WeightStep, limit_of, mixing_of
 from kernelweave.solvers.reduced import Reduced, samples_that_matter
-from reference import solve_by_clarabel
-from registry import FACTORS, LOSSES, PENALTIES, QUADRATIC, SOLVERS, factored, label, sized
+from reference import optimum_of
+from registry import BINARY, FACTORS, PENALTIES, QUADRATIC, SOLVERS, factored, label, sized, usual
 
 RANKS = (4, 1, 7, 3, 6)  # columns of the kernels, wide to narrow
 M, D = len(RANKS), sum(RANKS)
@@ -28,7 +28,8 @@ SLOW = ("gfb", "gfb-merged", "mehrotra")  # which take long to a tight gap
 EVERYDAY = [penalties.L1(), penalties.Lp(4 / 3), penalties.ElasticNet(c1=0.4, c2=0.5)]
 each_solver = pytest.mark.parametrize("solver", FACTORS)
 each_everyday = pytest.mark.parametrize("penalty", EVERYDAY, ids=label)
-each_loss = pytest.mark.parametrize("loss", LOSSES, ids=label)
+each_loss = pytest.mark.parametrize("loss", BINARY, ids=label)
+FITTING = [(solver, loss) for loss in QUADRATIC for solver in takers(FACTORS, gram="factors", loss=label(loss))]
 each_dtype = pytest.mark.parametrize("dtype", ["float32", "float64"])
 
 
@@ -50,7 +51,7 @@ def sample(n=70, seed=0, ranks=RANKS):
 
 def small(penalty, loss=None, C=2.0, n=70, seed=0, ranks=RANKS):
     V, y = sample(n, seed, ranks)
-    return Problem(LowRankGram(V, ranks), loss or losses.Hinge(), sized(penalty, len(ranks)), y, C)
+    return Problem(LowRankGram(V, ranks), (loss or losses.Hinge()).bind(y, C), sized(penalty, len(ranks)))
 
 
 def suited(solver):
@@ -69,13 +70,7 @@ def moved(problem, features, **changes):
 
 def optimum(problem):
     stack = np.stack([part @ part.T for part in parts_of(problem.gram)], axis=2)
-    return solve_by_clarabel(stack, problem.y, problem.C, problem.penalty, problem.loss)
-
-
-@cache
-def small_optimum(which, loss):
-    """Return Clarabel's optimum of the small problem with a registered penalty and loss, by their places."""
-    return optimum(small(PENALTIES[which], LOSSES[loss]))
+    return optimum_of(problem, stack)
 
 
 def tight(solver):
@@ -83,36 +78,14 @@ def tight(solver):
     return 1e-3 if solver in SLOW else 1e-5 if solver == "newton" else 1e-7
 
 
-# -- the cross product --
-
-
-@each_solver
-@pytest.mark.parametrize("which", range(len(PENALTIES)), ids=[label(p) for p in PENALTIES])
-@pytest.mark.parametrize("loss", range(len(LOSSES)), ids=[label(p) for p in LOSSES])
-def test_refused_by_name_or_certified_and_equal_to_the_reference(solver, which, loss):
-    problem = small(PENALTIES[which], LOSSES[loss])
-    found = attempt(problem, solver, tol=1e-4)
-    if found is not None:
-        assert found.solver == solver
-        check_against(problem, found, small_optimum(which, loss), 1e-4)
-
-
-def takes(name, problem):
-    """Whether a solver takes a problem."""
-    try:
-        check_pair(problem, solvers._NAMES[name]())
-    except ValueError:
-        return False
-    return True
+# -- optima; what solvers take is in acceptance.csv --
 
 
 def test_every_loss_has_solvers_for_every_penalty():
     for penalty in PENALTIES:
-        for loss in LOSSES:
-            problem = small(penalty, loss)
-            able = [name for name in FACTORS if takes(name, problem)]
-            assert len(able) >= (3 if hasattr(loss, "quadratic") else 1)
-            assert solvers.make_solver("auto", problem).name in able
+        for loss in BINARY:
+            able = takers(FACTORS, gram="factors", loss=label(loss), penalty=label(penalty))
+            assert len(able) >= (3 if loss in QUADRATIC else 1)
 
 
 @pytest.mark.parametrize("penalty", PENALTIES, ids=label)
@@ -129,14 +102,13 @@ def test_small_and_large_costs(solver, penalty, C):
     check_against(problem, solve(problem, solver, tol=1e-3), optimum(problem), 1e-3)
 
 
-@each_solver
+@pytest.mark.parametrize(("solver", "loss"), FITTING, ids=label)
 @each_everyday
-@pytest.mark.parametrize("loss", QUADRATIC, ids=label)
 def test_factors_of_full_rank_give_the_optimum_of_the_kernels(solver, penalty, loss):
     V, y = sample(25, ranks=(6, 5, 4))
     stack = np.stack([V[:, :6] @ V[:, :6].T, np.exp(-((V[:, None, 0] - V[:, 0]) ** 2)), np.eye(25)], axis=2)
-    exact = Problem(DenseGram(stack), loss, sized(penalty, 3), y, 2.0)
-    found = taken(replace(exact, gram=factored(stack, None)), solver, tol=1e-4)
+    exact = Problem(DenseGram(stack), loss.bind(y, 2.0), sized(penalty, 3))
+    found = solve(replace(exact, gram=factored(stack, None)), solver, tol=1e-4)
     assert found.converged
     assert_same_optimum(found, solve(exact, "sqp", tol=1e-6))
 
@@ -147,9 +119,7 @@ def test_factors_of_full_rank_give_the_optimum_of_the_kernels(solver, penalty, l
 def elsewhere(problem, xp, dtype="float64"):
     """Return the problem with its features in another library."""
     features = xp.asarray(problem.gram.features.tolist(), dtype=getattr(xp, dtype))
-    return Problem(
-        LowRankGram(features, problem.gram.ranks), problem.loss, problem.penalty, problem.y.tolist(), problem.C.tolist()
-    )
+    return replace(problem, gram=LowRankGram(features, problem.gram.ranks))
 
 
 STEPS = {"interior": 6, "mehrotra": 8, "newton": 3, "ssnal": 5, "gfb": 4, "gfb-merged": 4}
@@ -215,7 +185,7 @@ def test_products_are_sums_in_double_precision(products, dtype, chunk, rng, monk
     gram, V = products(dtype)
     for shape in ((), (1,), (3,)):
         beta, z = rng.normal(size=(41, *shape)), rng.normal(size=(D, *shape))
-        folded, lifted = gram.fold(gram.asarray(beta)), gram.lift(gram.asarray(z))
+        folded, lifted = gram.rmatvec(gram.asarray(beta)), gram.matvec(gram.asarray(z))
         assert type(folded) is type(lifted) is type(gram.features)
         assert_allclose(to_host(folded), V.T @ beta, atol=1e-12 * np.abs(V.T @ beta).max())
         assert_allclose(to_host(lifted), V @ z, rtol=1e-12, atol=1e-12 * np.abs(V[:1]).max())
@@ -254,9 +224,9 @@ def test_kernels_of_factors(products, dtype, rng):
     u, v = rng.normal(size=(2, D))
     inner = [u[first : first + rank] @ v[first : first + rank] for first, rank in gram.segments()]
     assert gram.shape == (41, M)
-    assert_allclose(gram.quad(gram.asarray(beta)), [beta @ K @ beta for K in kernels], rtol=1e-12)
+    assert_allclose(gram.energies(gram.asarray(beta)), [beta @ K @ beta for K in kernels], rtol=1e-12)
     expected = sum(w * K @ beta for w, K in zip(weights, kernels, strict=True))
-    assert_allclose(to_host(gram.matvec(gram.asarray(beta), weights)), expected, rtol=1e-9)
+    assert_allclose(to_host(gram.decision(gram.asarray(beta), weights)), expected, rtol=1e-9)
     assert_allclose(to_host(gram.diagonal()), np.stack([np.diag(K) for K in kernels], axis=1), rtol=1e-12)
     assert_allclose(gram.inner(gram.asarray(u), gram.asarray(v)), inner, rtol=1e-12)
     assert_array_equal(to_host(gram.per_column(weights)), np.repeat(weights, RANKS))
@@ -269,7 +239,7 @@ def test_features_are_kept_not_copied(rng):
     assert np.shares_memory(LowRankGram(V, [1, 2]).features, V)
     frozen = V.copy()
     frozen.flags.writeable = False
-    assert_array_equal(LowRankGram(frozen, [1, 2]).quad(np.ones(8)), LowRankGram(V, [1, 2]).quad(np.ones(8)))
+    assert_array_equal(LowRankGram(frozen, [1, 2]).energies(np.ones(8)), LowRankGram(V, [1, 2]).energies(np.ones(8)))
 
 
 @pytest.mark.parametrize("features", [np.ones(6), np.ones((2, 3, 1)), np.ones((2, 6), int), np.ones((2, 6), "f2")])
@@ -294,7 +264,7 @@ def test_permuting_samples_and_kernels_permutes_the_answer(solver, penalty, rng)
     rows, kernels = rng.permutation(70), rng.permutation(M)
     parts = parts_of(problem.gram)
     features, ranks = np.hstack([parts[k][rows] for k in kernels]), [RANKS[k] for k in kernels]
-    other = moved(problem, features, ranks=ranks, y=problem.y[rows], C=problem.C[rows])
+    other = moved(problem, features, ranks=ranks, loss=problem.loss.take(rows))
     found, again = solve(problem, solver, tol=tol), solve(other, solver, tol=tol)
     assert_same_optimum(found, again)
     assert_allclose(again.weights, found.weights[kernels], atol=2 * tol**0.5)
@@ -316,7 +286,7 @@ def test_rotating_the_columns_of_a_kernel_changes_nothing(solver, penalty, rng):
 @pytest.mark.parametrize("penalty", [penalties.L1(), penalties.Lp(4 / 3), penalties.Lp(2)], ids=label)
 def test_larger_kernels_and_smaller_cost_leave_the_decision(solver, penalty):
     problem, tol = small(penalty, suited(solver), C=4.0), tight(solver)
-    scaled = moved(problem, 2.0 * problem.gram.features, C=problem.C / 4.0)
+    scaled = moved(problem, 2.0 * problem.gram.features, loss=problem.loss.times(0.25))
     found, other = solve(problem, solver, tol=tol), solve(scaled, solver, tol=tol)
     assert_allclose(decision(scaled, other), decision(problem, found), atol=5 * tol**0.5)
     assert_same_optimum(found, other, 4.0)
@@ -327,8 +297,8 @@ def test_larger_kernels_and_smaller_cost_leave_the_decision(solver, penalty):
 def test_doubling_a_sample_is_doubling_its_cost(solver, penalty):
     problem, tol = small(penalty, suited(solver)), tight(solver)
     index = np.r_[np.arange(70), 4, 7]
-    longer = moved(problem, problem.gram.features[index], y=problem.y[index], C=problem.C[index])
-    dearer = replace(problem, C=np.where(np.isin(np.arange(70), [4, 7]), 4.0, 2.0))
+    longer = moved(problem, problem.gram.features[index], loss=problem.loss.take(index))
+    dearer = rebound(problem, C=np.where(np.isin(np.arange(70), [4, 7]), 4.0, 2.0))
     assert_same_optimum(solve(longer, solver, tol=tol), solve(dearer, solver, tol=tol))
 
 
@@ -355,7 +325,7 @@ def test_one_kernel_one_column(solver):
 def test_two_samples(solver, penalty):
     for C in (0.01, 10.0):
         gram = LowRankGram(np.array([[-1.0, 0.0, 2.0], [1.0, 0.5, 0.0]]), [1, 2])
-        problem = Problem(gram, suited(solver), penalty, np.array([-1.0, 1.0]), C)
+        problem = Problem(gram, suited(solver).bind(np.array([-1.0, 1.0]), C), penalty)
         check_against(problem, solve(problem, solver, tol=1e-3), optimum(problem), 1e-3)
 
 
@@ -419,15 +389,14 @@ def test_no_kernel_worth_its_price_is_the_zero_model(solver):
 @each_solver
 def test_solvers_on_factors_refuse_kernels(solver):
     problem = replace(small(penalties.Lp(2), suited(solver)), gram=DenseGram(np.eye(70)[:, :, None]))
-    needs = " and ".join(need for need in solvers._NAMES[solver].needs if not hasattr(DenseGram, need))
-    with pytest.raises(ValueError, match=f"^solver '{solver}' needs {needs} of the kernels, which DenseGram lacks: "):
+    with pytest.raises(ValueError, match=f"^solver '{solver}' works on features of low rank, which DenseGram does not"):
         solve(problem, solver)
 
 
-@pytest.mark.parametrize("solver", [*SOLVERS, "mwu", "frank-wolfe"])
-def test_solvers_on_kernels_refuse_factors(solver):
-    with pytest.raises(ValueError, match=f"^solver '{solver}' needs .* of the kernels, which LowRankGram lacks: "):
-        solve(small(penalties.L1()), solver)
+@pytest.mark.parametrize("solver", sorted({*SOLVERS, "frank-wolfe"} - {"sqp"}))
+def test_solvers_on_entries_of_kernels_refuse_factors(solver):
+    with pytest.raises(ValueError, match=f"^solver '{solver}' works on .*, which LowRankGram does not have: "):
+        solve(small(usual(solver)), solver)
 
 
 # -- interior point --
@@ -556,10 +525,10 @@ UNPRICED = [penalties.Fixed(), penalties.Lp(np.inf), penalties.Group([0, 0, 1, 1
 def test_at_the_end_of_the_barrier_weights_follow_the_penalty(penalty, rng):
     for q in (energies(rng) for _ in range(10)):
         w = penalty.weights(q)
-        barrier = Barrier(penalty)
+        barrier = WeightBarrier(penalty)
         barrier.begin(q, 100.0, 1.0)
         barrier.weights = np.maximum(w, 1e-100)
-        slope = penalty.toll(barrier.weights)[1]
+        slope = penalty.weight_prices(barrier.weights)[1]
         barrier.level = float(np.max(q[w > 0] / slope[w > 0]))
         barrier.slack = np.where(w > 0, 0.0, barrier.level * slope - q)
         barrier.update(q)
@@ -571,16 +540,16 @@ def test_at_the_end_of_the_barrier_weights_follow_the_penalty(penalty, rng):
 def test_turns_of_the_barrier_solve_the_linearised_conditions(penalty, rng):
     q, inner, target = energies(rng), 0.1 * rng.normal(size=M), 0.3
     barrier = mixing_of(penalty, M)
-    assert type(barrier) is Barrier
+    assert type(barrier) is WeightBarrier
     barrier.begin(q, 100.0, 1.0)
-    turn = barrier.turn(barrier.aim(target, Turn(), 0.0), inner)
-    price, slope, bend = penalty.toll(barrier.weights)
+    turn = barrier.turn(barrier.aim(target, WeightStep(), 0.0), inner)
+    price, slope, bend = penalty.weight_prices(barrier.weights)
     balance = barrier.slack + turn.slack + q + 2.0 * inner
     assert_allclose(balance, (barrier.level + turn.level) * slope + barrier.level * bend * turn.weights, rtol=1e-9)
     assert np.sum(price) + slope @ turn.weights == pytest.approx(1.0, rel=1e-9)
     w, s = barrier.weights, barrier.slack
     assert_allclose(w * s + w * turn.slack + s * turn.weights, 2.0 * barrier.share * target, rtol=1e-9)
-    shift = barrier.pull(barrier.aim(target, Turn(), 0.0)) + barrier.jacobian @ (2.0 * inner)
+    shift = barrier.pull(barrier.aim(target, WeightStep(), 0.0)) + barrier.jacobian @ (2.0 * inner)
     assert_allclose(turn.weights, shift, rtol=1e-8, atol=1e-10)
 
 
@@ -588,12 +557,12 @@ def test_turns_of_the_odds_solve_the_linearised_conditions(rng):
     penalty, q, inner, target = penalties.ElasticNet(1.1, 0.5), energies(rng), 0.1 * rng.normal(size=M), 0.3
     odds = mixing_of(penalty, M)
     odds.begin(q, 100.0, 1.0)
-    turn = odds.turn(odds.aim(target, Turn(), 0.0), inner)
+    turn = odds.turn(odds.aim(target, WeightStep(), 0.0), inner)
     reached = np.sqrt(q) + inner / np.sqrt(q) + odds.slack + turn.slack
     assert_allclose(reached, penalty.c1 * (1.0 + penalty.c2 * (odds.odds + turn.odds)), rtol=1e-9)
     products = odds.odds * odds.slack + odds.odds * turn.slack + odds.slack * turn.odds
     assert_allclose(products, odds.share * target / penalty.c1, rtol=1e-9)
-    shift = odds.pull(odds.aim(target, Turn(), 0.0)) + odds.jacobian @ (2.0 * inner)
+    shift = odds.pull(odds.aim(target, WeightStep(), 0.0)) + odds.jacobian @ (2.0 * inner)
     assert_allclose(turn.weights, shift, rtol=1e-9)
 
 
@@ -613,7 +582,7 @@ def test_turns_keep_weights_and_slacks_inside(penalty, rng):
     barrier = mixing_of(penalty, M)
     barrier.begin(energies(rng), 100.0, 1.0)
     for _ in range(20):
-        turn = barrier.turn(barrier.aim(0.0, Turn(), 0.0), rng.normal(size=M))
+        turn = barrier.turn(barrier.aim(0.0, WeightStep(), 0.0), rng.normal(size=M))
         t = min(1.0, 0.99 * turn.limit)
         before = barrier.product()
         assert barrier.product(turn, 0.0) == pytest.approx(before)
@@ -627,7 +596,7 @@ def test_turns_keep_weights_and_slacks_inside(penalty, rng):
 def test_penalties_without_prices_are_followed(penalty, rng):
     mix, q = mixing_of(penalty, M), energies(rng)
     mix.begin(q, 100.0, 1.0)
-    assert type(mix) is Following
+    assert type(mix) is SmoothWeights
     assert_array_equal(mix.weights, penalty.weights(q))
     assert_array_equal(mix.jacobian, penalty.curvature(q))
     assert mix.product() == 0.0
@@ -641,7 +610,7 @@ def test_limit_is_where_the_first_entry_vanishes(xp):
 
 def test_interior_cut_off_while_it_looks_at_few_samples_still_answers(rng):
     V, y = rng.normal(size=(17000, 4)), np.where(rng.normal(size=17000) > 0, 1.0, -1.0)
-    problem = Problem(LowRankGram(V, [2, 2]), losses.Hinge(), penalties.Lp(2.0), y, 1.0)
+    problem = Problem(LowRankGram(V, [2, 2]), losses.Hinge().bind(y, 1.0), penalties.Lp(2.0))
     found = solve(problem, "interior", max_iter=2)
     assert found.status is Status.MAX_ITER
     assert found.beta.shape == (17000,) and found.certificate.lower <= found.certificate.upper
@@ -650,22 +619,22 @@ def test_interior_cut_off_while_it_looks_at_few_samples_still_answers(rng):
 
 def test_newton_from_a_model_that_leaves_no_sample_in_error(rng):
     V = rng.normal(size=(40, 2)) + np.repeat([[8.0], [-8.0]], 20, axis=0)
-    problem = Problem(LowRankGram(V, [1, 1]), losses.SquaredHinge(), penalties.Lp(2.0), np.sign(V[:, 0]), 1.0)
-    assert solve(problem, "newton", start=100.0 * problem.y).converged
+    problem = Problem(LowRankGram(V, [1, 1]), losses.SquaredHinge().bind(np.sign(V[:, 0]), 1.0), penalties.Lp(2.0))
+    assert solve(problem, "newton", start=100.0 * problem.loss.y).converged
 
 
 @pytest.mark.parametrize("penalty", [penalties.L1(), penalties.Lp(2.0), penalties.ElasticNet(0.1, 0.5)], ids=label)
 def test_interior_where_the_kernels_tell_nothing_apart(penalty):
-    problem = Problem(LowRankGram(np.ones((8, 1)), [1]), losses.Hinge(), penalty, np.repeat([1.0, -1.0], 4), 1.0)
+    problem = Problem(LowRankGram(np.ones((8, 1)), [1]), losses.Hinge().bind(np.repeat([1.0, -1.0], 4), 1.0), penalty)
     assert solve(problem, "interior").gap == 0.0
 
 
 def test_ranks_may_be_unsigned():
     gram = LowRankGram(np.ones((2, 6)), np.array([3, 3], dtype=np.uint8))
-    assert_array_equal(gram.quad(np.ones(2)), [12.0, 12.0])
+    assert_array_equal(gram.energies(np.ones(2)), [12.0, 12.0])
 
 
 @pytest.mark.parametrize("C", [np.ones(3), np.ones((1, 4)), np.ones((4, 1))], ids=["short", "row", "column"])
 def test_costs_of_another_shape_are_refused(C):
     with pytest.raises(ValueError, match="one for each of the 4 samples"):
-        Problem(LowRankGram(np.eye(4), [4]), losses.Hinge(), penalties.L1(), np.array([1.0, 1.0, -1.0, -1.0]), C)
+        Problem(LowRankGram(np.eye(4), [4]), losses.Hinge().bind(np.array([1.0, 1.0, -1.0, -1.0]), C), penalties.L1())

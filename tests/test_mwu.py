@@ -13,10 +13,10 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification
 
 from kernelweave import DenseGram, Problem, certify, losses, penalties, solve
-from kernelweave.grams import GramStack
+from kernelweave.grams import CombinableGram
 from kernelweave.problem import Status
-from kernelweave.solvers.mwu import MWU, _march, _radius
-from reference import TIGHT, factor, solve_by_clarabel
+from kernelweave.solvers.literature.mwu import MWU, _march, _radius
+from reference import TIGHT, factor, optimum_of
 
 HINGE, SQUARED = losses.Hinge(), losses.SquaredHinge()
 each_loss = pytest.mark.parametrize("loss", [HINGE, SQUARED], ids=str)
@@ -42,13 +42,10 @@ def bank(n, m, seed, flip=0.1):
 
 def drawn(loss, n=60, m=5, C=1.0, seed=0, d=1.0):
     stack, y = bank(n, m, seed)
-    return Problem(DenseGram(stack), loss, penalties.L1(d), y, C)
+    return Problem(DenseGram(stack), loss.bind(y, C), penalties.L1(d))
 
 
-def known(problem):
-    return solve_by_clarabel(
-        problem.gram.stack * problem.gram.scale, problem.y, problem.C, problem.penalty, problem.loss
-    )
+known = optimum_of
 
 
 def hulls(stack, y, cap=np.inf):
@@ -76,7 +73,7 @@ def near(facts, accuracy):
     return facts["lower"] >= (1.0 - accuracy) * facts["upper"]
 
 
-class OnDemand(GramStack):
+class OnDemand(CombinableGram):
     """A stack that gives columns and nothing else, and counts them."""
 
     def __init__(self, stack):
@@ -86,18 +83,21 @@ class OnDemand(GramStack):
     def shape(self):
         return self.dense.shape
 
-    def quad(self, beta):
-        return self.dense.quad(beta)
+    def energies(self, beta):
+        return self.dense.energies(beta)
 
-    def matvec(self, beta, weights):
-        return self.dense.matvec(beta, weights)
+    def decision(self, beta, weights):
+        return self.dense.decision(beta, weights)
 
     def diagonal(self):
         return self.dense.diagonal()
 
-    def spread(self, delta, index):
+    def combine(self, index, weights):
+        return self.dense.combine(index, weights)
+
+    def weighted_columns(self, delta, index, rows=None, kernels=None):
         self.columns, self.calls = self.columns + len(index), self.calls + 1
-        return self.dense.spread(delta, index)
+        return self.dense.weighted_columns(delta, index, rows, kernels)
 
 
 # -- the optimum --
@@ -140,13 +140,13 @@ def test_bounds_bracket_the_optimum_at_every_recorded_step(n, m, C, seed, loss, 
 @pytest.mark.parametrize("seed", [4, 5])
 def test_squared_hinge_is_the_distance_of_hulls(seed):
     problem = drawn(SQUARED, 40, 4, 5.0, seed)
-    v, a = hulls(problem.gram.stack + np.eye(40)[:, :, None] / 5.0, problem.y)
+    v, a = hulls(problem.gram.stack + np.eye(40)[:, :, None] / 5.0, problem.loss.y)
     state = run(problem, MWU(), 3e-4)
     point = MWU().read(problem, state)
     assert state.trace[-1][1] <= v * (1 + 1e-7)
     assert state.trace[-1][2] >= v * (1 - 1e-7)
     assert 1.0 / (2 * v**2) == pytest.approx(known(problem).value, rel=1e-6)
-    assert_allclose(point.beta * problem.y, a / v**2, atol=0.02 * np.max(a / v**2))
+    assert_allclose(point.beta * problem.loss.y, a / v**2, atol=0.02 * np.max(a / v**2))
 
 
 def test_eight_points():
@@ -155,7 +155,7 @@ def test_eight_points():
     apart = x[:, None] - x
     stack = np.stack([np.outer(x, x), np.exp(-(apart**2)), np.exp(-0.1 * apart**2)], axis=2)
     d = np.sqrt(np.einsum("iik->k", stack) / 8)
-    problem = Problem(DenseGram(stack), SQUARED, penalties.L1(d), y, 1.0)
+    problem = Problem(DenseGram(stack), SQUARED.bind(y, 1.0), penalties.L1(d))
     with pytest.warns(UserWarning):
         found = solve(problem, MWU(), tol=1e-5)
     assert 2 * found.certificate.lower == pytest.approx(3.997774, rel=1e-5)
@@ -171,13 +171,13 @@ def test_prices_costs_scale_and_single_precision(loss):
     d, scale = np.array([1.0, 0.7, 1.4, 1.0]), np.array([0.5, 2.0, 1.0, 3.0])
     stack, y = bank(50, 4, 6)
     C = np.linspace(0.3, 4.0, 50)
-    problem = Problem(DenseGram(stack.astype(np.float32), scale), loss, penalties.L1(d), y, C)
+    problem = Problem(DenseGram(stack.astype(np.float32), scale), loss.bind(y, C), penalties.L1(d))
     best = known(problem)
     found = solve(problem, MWU(), tol=1e-2)
     assert found.converged
     assert found.certificate.lower <= best.value * (1 + 1e-5)
     assert found.certificate.upper >= best.value * (1 - 1e-5)
-    eager = solve(Problem(DenseGram(stack * scale / d**2), loss, penalties.L1(), y, C), MWU("annealed"), tol=1e-2)
+    eager = solve(Problem(DenseGram(stack * scale / d**2), loss.bind(y, C), penalties.L1()), MWU("annealed"), tol=1e-2)
     found = solve(problem, MWU("annealed"), tol=1e-2)  # steps that rounding does not change
     assert found.certificate.upper == pytest.approx(eager.certificate.upper, rel=1e-4)
 
@@ -189,8 +189,8 @@ def test_the_point_read_carries_its_own_products(loss):
         if solver.refuse(problem):
             continue
         point = solver.read(problem, run(problem, solver, 0.05))
-        assert_allclose(point.q, problem.gram.quad(point.beta), rtol=1e-9, atol=1e-12)
-        assert_allclose(point.f, problem.gram.matvec(point.beta, point.weights), atol=1e-9)
+        assert_allclose(point.q, problem.gram.energies(point.beta), rtol=1e-9, atol=1e-12)
+        assert_allclose(point.f, problem.gram.decision(point.beta, point.weights), atol=1e-9)
         trusted, computed = certify(problem, point, trust=True), certify(problem, point)
         assert trusted.upper == pytest.approx(computed.upper, rel=1e-7)  # what the search of the scale resolves
         assert trusted.lower == pytest.approx(computed.lower, rel=1e-9)
@@ -216,8 +216,8 @@ def test_a_kernel_of_zeros_and_a_twin_do_no_harm():
     stack, y = bank(40, 3, 7)
     padded = np.concatenate([stack, np.zeros((40, 40, 1)), stack[:, :, :1]], axis=2)
     for loss in (HINGE, SQUARED):
-        best = known(Problem(DenseGram(stack), loss, penalties.L1(), y, 1.0)).value
-        found = solve(Problem(DenseGram(padded), loss, penalties.L1(), y, 1.0), MWU(), tol=1e-2)
+        best = known(Problem(DenseGram(stack), loss.bind(y, 1.0), penalties.L1())).value
+        found = solve(Problem(DenseGram(padded), loss.bind(y, 1.0), penalties.L1()), MWU(), tol=1e-2)
         assert found.converged
         assert found.certificate.lower <= best * (1 + 1e-6) <= found.certificate.upper * (1 + 2e-6)
         assert found.weights[3] == 0
@@ -232,7 +232,7 @@ def test_nu_and_cost_are_two_names_of_one_cap(C):
     exact = solve(problem, tol=1e-7)
     mass = np.abs(exact.beta).sum()
     nu = mass / (60 * C)
-    v, _ = hulls(problem.gram.stack, problem.y, 1.0 / (60 * nu))
+    v, _ = hulls(problem.gram.stack, problem.loss.y, 1.0 / (60 * nu))
     found = solve(problem, MWU(nu=nu), tol=1e-2)
     assert found.converged
     assert_allclose(found.weights, exact.weights, atol=0.06)
@@ -241,7 +241,7 @@ def test_nu_and_cost_are_two_names_of_one_cap(C):
     assert np.all(lower <= v * (1 + 1e-6))
     assert np.all(upper >= v * (1 - 1e-6))
     assert np.max(np.abs(state.work.best_point)) <= 1.0 / (60 * nu) * (1 + 1e-12)
-    assert v == pytest.approx(np.sqrt(np.max(problem.gram.quad(exact.beta))) / mass, rel=1e-4)
+    assert v == pytest.approx(np.sqrt(np.max(problem.gram.energies(exact.beta))) / mass, rel=1e-4)
 
 
 def test_another_nu_ends_by_its_own_test():
@@ -249,8 +249,8 @@ def test_another_nu_ends_by_its_own_test():
     found = solve(problem, MWU(nu=0.3), tol=1e-2)
     assert found.status is Status.OWN_TEST
     assert found.gap > 1e-2
-    v, _ = hulls(problem.gram.stack, problem.y, 1.0 / (60 * 0.3))
-    top = np.sqrt(np.max(problem.gram.quad(found.beta))) / np.abs(found.beta).sum()
+    v, _ = hulls(problem.gram.stack, problem.loss.y, 1.0 / (60 * 0.3))
+    top = np.sqrt(np.max(problem.gram.energies(found.beta))) / np.abs(found.beta).sum()
     assert v * (1 - 1e-6) <= top <= v * 1.01
 
 
@@ -258,7 +258,7 @@ def test_the_cap_found_for_a_cost_keeps_every_dual_within_it():
     problem = drawn(HINGE, 60, 5, 0.7, 8)
     state = run(problem, MWU(), 0.002)
     assert np.all(np.abs(state.work.point) <= 0.7 * (1 + 1e-12))
-    assert np.all(state.work.point * problem.y >= 0)
+    assert np.all(state.work.point * problem.loss.y >= 0)
     assert state.work.point.sum() == pytest.approx(0.0, abs=1e-10)
     assert np.isclose(np.abs(state.work.point), 0.7, rtol=1e-2).any()
 
@@ -266,13 +266,13 @@ def test_the_cap_found_for_a_cost_keeps_every_dual_within_it():
 def test_a_point_of_the_wrong_size_is_read_at_the_best_one():
     x = np.array([[0.0, 1.0], [1.5, -1.0], [0.1, 0.9], [0.0, 1.2]])
     stack = np.stack([x @ x.T, 30.0 * x @ x.T], axis=2)
-    problem = Problem(DenseGram(stack), HINGE, penalties.L1(), np.array([1.0, -1.0, 1.0, 1.0]), 100.0)
+    problem = Problem(DenseGram(stack), HINGE.bind(np.array([1.0, -1.0, 1.0, 1.0]), 100.0), penalties.L1())
     solver = MWU()
     state = solver.init(problem, None, 1e-2)
     solver.step(problem, state)
     point = solver.read(problem, state)
     assert certify(problem, point).lower == pytest.approx(0.5 / state.work.facts["best_upper"] ** 2)
-    assert np.sum(problem.y * point.beta) == pytest.approx(2 * problem.penalty.value(point.q))
+    assert np.sum(problem.loss.y * point.beta) == pytest.approx(2 * problem.penalty.value(point.q))
     assert solve(problem, solver, tol=1e-2).converged
 
 
@@ -315,7 +315,7 @@ def test_no_exponent_is_too_large_or_too_small(exponent):
 def test_steps_stay_finite_when_the_bounds_meet(loss, size):
     x = np.array([-1.0, 1.0])
     stack = size * np.stack([np.outer(x, x), np.exp(-((x[:, None] - x) ** 2))], axis=2)
-    problem = Problem(DenseGram(stack), loss, penalties.L1(), x, 1.0)
+    problem = Problem(DenseGram(stack), loss.bind(x, 1.0), penalties.L1())
     with pytest.warns(UserWarning):
         found = solve(problem, MWU(), tol=1e-9)
     mass = min(1.0 / size, 2.0)
@@ -357,7 +357,7 @@ def test_annealed_steps_are_as_few_as_printed(C):
 @pytest.mark.parametrize(("C", "seed", "flip", "printed"), PRINTED_PAPER)
 def test_published_steps_are_as_many_as_printed(C, seed, flip, printed):
     stack, y = bank(100, 8, seed, flip)
-    problem = Problem(DenseGram(stack), SQUARED, penalties.L1(), y, C)
+    problem = Problem(DenseGram(stack), SQUARED.bind(y, C), penalties.L1())
     v = (2.0 * solve(problem, tol=1e-6).certificate.upper) ** -0.5
     (count,) = steps_to(problem, MWU("paper", eps=0.1 * v), [0.1])
     assert printed / 2 < count < 2 * printed
@@ -378,8 +378,8 @@ def test_published_steps_end_at_their_own_accuracy():
 @each_loss
 def test_columns_on_demand_lead_the_same_way(loss):
     stack, y = bank(60, 5, 9)
-    stored = Problem(DenseGram(stack), loss, penalties.L1(), y, 1.0)
-    asked = Problem(OnDemand(stack), loss, penalties.L1(), y, 1.0)
+    stored = Problem(DenseGram(stack), loss.bind(y, 1.0), penalties.L1())
+    asked = Problem(OnDemand(stack), loss.bind(y, 1.0), penalties.L1())
     for steps, accuracy in (("searched", 0.02), ("annealed", 0.02), ("paper", 0.1)):
         one, two = run(stored, MWU(steps), accuracy, 3000), run(asked, MWU(steps), accuracy, 3000)
         assert [row[0] for row in one.trace] == [row[0] for row in two.trace]
@@ -392,7 +392,7 @@ def test_columns_on_demand_lead_the_same_way(loss):
 def test_two_columns_a_step_and_a_few_numbers_per_sample_and_kernel():
     stack, y = bank(80, 6, 10)
     gram = OnDemand(stack)
-    state = run(Problem(gram, SQUARED, penalties.L1(), y, 1.0), MWU(), 0.05)
+    state = run(Problem(gram, SQUARED.bind(y, 1.0), penalties.L1()), MWU(), 0.05)
     assert gram.calls == pytest.approx(state.trace[-1][0], abs=2)
     assert gram.columns <= 2 * gram.calls
     assert sum(array.nbytes for array in state.work) <= 8 * (2 * 80 * 6 + 11 * 80 + 5 * 6 + 20)
@@ -401,7 +401,7 @@ def test_two_columns_a_step_and_a_few_numbers_per_sample_and_kernel():
 def test_a_capped_vertex_is_followed_by_what_changed():
     stack, y = bank(80, 6, 10)
     gram = OnDemand(stack)
-    state = run(Problem(gram, HINGE, penalties.L1(), y, 1.0), MWU(), 0.02)
+    state = run(Problem(gram, HINGE.bind(y, 1.0), penalties.L1()), MWU(), 0.02)
     held = np.count_nonzero(state.work.vertex)
     assert held > 10
     assert gram.columns < 0.75 * held * gram.calls
@@ -413,9 +413,9 @@ def test_refresh_mends_drifted_products():
     state.work.g[:] *= 1.1
     state.work.energy[:] *= 1.3
     MWU().refresh(problem, state)
-    assert_allclose(state.work.energy, problem.gram.quad(state.work.point), rtol=1e-10)
+    assert_allclose(state.work.energy, problem.gram.energies(state.work.point), rtol=1e-10)
     support = np.flatnonzero(state.work.point)
-    assert_allclose(state.work.g, problem.gram.spread(state.work.point[support], support), rtol=1e-10)
+    assert_allclose(state.work.g, problem.gram.weighted_columns(state.work.point[support], support), rtol=1e-10)
 
 
 @each_loss
@@ -435,11 +435,11 @@ def test_a_start_is_taken_up(loss):
 # -- refusals --
 
 
-class Tilted(losses.base.Loss):
+class Tilted(losses.Loss):
     """A loss of another shape whose dual is quadratic too."""
 
-    def quadratic(self, y, C):
-        return HINGE.quadratic(0.5 * y, C)
+    def terms(self, y, C):
+        return HINGE.terms(0.5 * y, C)
 
 
 REFUSED = [
@@ -460,9 +460,10 @@ REFUSED = [
 def test_refused_in_a_sentence(solver, changes, message):
     stack, _ = bank(20, 2, 0)
     y = np.where(np.arange(20) < 9, -1.0, 1.0)
-    parts = {"gram": DenseGram(stack), "loss": HINGE, "penalty": penalties.L1(), "y": y, "C": 1.0} | changes
+    parts = {"loss": HINGE, "penalty": penalties.L1(), "y": y, "C": 1.0} | changes
+    bound = parts["loss"].bind(parts["y"], parts["C"])
     with pytest.raises(ValueError, match=f"solver 'mwu' {message}") as refusal:
-        solve(Problem(**parts), solver, tol=1e-2)
+        solve(Problem(DenseGram(stack), bound, parts["penalty"]), solver, tol=1e-2)
     assert str(refusal.value).endswith(".")
 
 

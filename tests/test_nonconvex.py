@@ -30,6 +30,7 @@ from kernelweave.assemble.combined import GatedSum
 from kernelweave.estimators.nonconvex import MODELS
 from kernelweave.penalties import SpectralNorm
 from kernelweave.problem import Stationarity, Status
+from kernelweave.solvers import svm
 
 BANK = K.rbf(gamma=[0.05, 0.5]) + K.linear()
 each_model = pytest.mark.parametrize("model", MODELS)
@@ -50,15 +51,15 @@ def made(model, **params):
     return kw.NonconvexMKLClassifier(bank_of(model), model=model, **params)
 
 
-def posed(model, X, y, **params):
+def prepared(model, X, y, **params):
     """Return what the parameters combine, and the machine at some parameters, with its value and gradient."""
     estimator = made(model, **params)
-    given = estimator._pose(X, y)
-    combination, y = given.assembly, given.tasks[0].y
+    given = estimator._prepare(X, y)
+    combination, y = given.assembly, given.subproblems[0].y
 
     def machine(theta, tol=1e-12):
         kernel = combination.kernel(theta)
-        problem = Problem(DenseGram(kernel[:, :, None]), given.loss, penalties.Fixed([1.0]), y, estimator.C)
+        problem = Problem(DenseGram(kernel[:, :, None]), given.loss.bind(y, estimator.C), penalties.Fixed([1.0]))
         found = solve(problem, tol=tol)
         price, slope = combination.price(theta)
         value = 0.5 * (found.certificate.lower + found.certificate.upper) + price
@@ -81,7 +82,7 @@ def allowed(combination, rng):
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
 def test_gradients_are_those_of_the_machines_value(model, power, loss, data, rng):
     X, y = data[0][:40], data[1][:40]
-    combination, machine = posed(model, X, y, loss=loss, C=0.7, price=2.0, power=power)
+    combination, machine = prepared(model, X, y, loss=loss, C=0.7, price=2.0, power=power)
     theta = allowed(combination, rng)
     _, gradient, _ = machine(theta)
     for _ in range(6):
@@ -95,7 +96,7 @@ def test_gradients_are_those_of_the_machines_value(model, power, loss, data, rng
 @each_model
 def test_kernels_are_what_they_say(model, data, rng):
     X, y = data
-    combination, _ = posed(model, X, y, normalize=None)
+    combination, _ = prepared(model, X, y, normalize=None)
     theta = allowed(combination, rng)
     stack = np.stack([kernel(X) for kernel in BANK], axis=2)
     if model == "nlmkl-p1":
@@ -143,8 +144,8 @@ def test_stationary_points_are_so_by_finite_differences(model, data, rng):
     """No short way within what is allowed makes the objective fall by more than the violation says."""
     X, y = data[0][:60], data[1][:60]
     model_fitted = made(model, tol=1e-3, max_iter=5000).fit(X, y)
-    given = model_fitted._pose(X, y)
-    combination, machine = posed(model, X, y)
+    given = model_fitted._prepare(X, y)
+    combination, machine = prepared(model, X, y)
     theta, length = model_fitted.parameters_, 1e-3
     value = machine(theta)[0]
     assert value == pytest.approx(model_fitted.objective_, rel=1e-6)
@@ -178,8 +179,8 @@ def test_a_machine_that_stalls_ends_the_descent_and_is_told(data, monkeypatch):
         return replace(found, status=Status.STALLED, certificate=loose)
 
     monkeypatch.setattr("kernelweave.estimators.nonconvex.solve_quietly", stalled)
-    monkeypatch.setattr("kernelweave.solvers.machines.solve_quietly", lambda problem, *_, **__: stalled(problem, 0.1))
-    with pytest.warns(ConvergenceWarning, match=r"not reached: .* a gap of 5.0e-01. A machine could not be trained"):
+    monkeypatch.setattr("kernelweave.solvers.svm.solve_quietly", lambda problem, *_, **__: stalled(problem, 0.1))
+    with pytest.warns(ConvergenceWarning, match=r"not reached: .* a gap of 5.0e-01. An SVM could not be trained"):
         fitted = made("nlmkl-p1").fit(*data)
     assert fitted.status_ == Status.UNTRAINED.value and fitted.n_iter_ == 1
 
@@ -189,14 +190,14 @@ def test_machines_that_take_long_are_trained_on_features(model, data, monkeypatc
     """What the solver on kernels does not get done in so many steps is done by interior points on features."""
     X, y = data
     expected = made(model).fit(X, y)
-    monkeypatch.setattr("kernelweave.estimators.nonconvex.STEPS", 1)
+    monkeypatch.setattr("kernelweave.estimators.nonconvex.SVM", replace(svm.SETTINGS, steps=1))
     solved = []
 
     def watched(*given, **options):
         solved.append(solve(*given, **options))
         return solved[-1]
 
-    monkeypatch.setattr("kernelweave.solvers.machines.solve_quietly", watched)
+    monkeypatch.setattr("kernelweave.solvers.svm.solve_quietly", watched)
     fitted = made(model).fit(X, y)
     assert solved and all(found.solver == "interior" for found in solved)
     assert fitted.objective_ == pytest.approx(expected.objective_, rel=1e-3)
@@ -248,7 +249,7 @@ def test_gates_open_kernels_where_they_are_right(rng):
 def test_the_machine_at_the_parameters_reached_is_svcs(model, data):
     X, y = data
     ours = made(model, C=1.5).fit(X, y)
-    kernel = posed(model, X, y)[0].kernel(ours.parameters_)
+    kernel = prepared(model, X, y)[0].kernel(ours.parameters_)
     theirs = SVC(kernel="precomputed", C=1.5, tol=1e-9).fit(kernel, y)
     assert_allclose(ours.decision_function(X), theirs.decision_function(kernel), atol=1e-3)
 
@@ -258,7 +259,7 @@ def test_decision_values_are_the_expansion_of_the_fitted_attributes(model, data)
     """The kernel between new samples and support vectors is that of all samples together."""
     X, y = data
     fitted = made(model, normalize=None).fit(X[:100], y[:100])
-    settled = fitted._pose(X[:100], y[:100]).assembly
+    settled = fitted._prepare(X[:100], y[:100]).assembly
     S = X[fitted.support_]
     if model == "nlmkl-p1":
         kernel = (np.stack([k(X, S) for k in BANK], axis=2) @ fitted.weights_) ** 2
@@ -327,7 +328,7 @@ def test_clipped_kernels_are_combined_after_clipping(data):
     clipped = (vectors * np.maximum(values, 0.0)) @ vectors.T
     for model in ("nlmkl-p1", "lmkl-softmax"):
         fitted = kw.recipe(model, [sigmoid, "rbf"], psd="clip").fit(X, y)
-        combination = fitted._pose(X, y).assembly
+        combination = fitted._prepare(X, y).assembly
         assert_allclose(combination.gram.stack[:, :, 0], clipped, atol=1e-8)
         kernel = combination.kernel(fitted.parameters_)
         coef = np.zeros(150)
@@ -384,7 +385,7 @@ def test_kinks_are_told(data, monkeypatch):
 
 
 def test_too_few_machines_are_told(data):
-    with pytest.warns(ConvergenceWarning, match=r"Stationarity to tol=0.01 was not reached: .* max_iter machines"):
+    with pytest.warns(ConvergenceWarning, match=r"Stationarity to tol=0.01 was not reached: .* max_iter SVMs"):
         fitted = made("lmkl-softmax", max_iter=3).fit(*data)
     assert fitted.n_iter_ == 3
     assert fitted.stationarity_ > 1e-2
@@ -416,7 +417,7 @@ def test_an_interrupted_descent_keeps_what_it_has(data, monkeypatch):
         ({"power": 3}, "power must be 1 or 2, got 3"),
         ({"price": 0.0}, "price must be a number, above zero"),
         ({"multiclass": "joint"}, "multiclass='joint' is not known: choose one of 'ovr', 'ovo'"),
-        ({"memory": 1000.0}, "reads every kernel for every machine, and 10 kernels of 6 samples do not fit in memory"),
+        ({"memory": 1000.0}, "reads every kernel for every SVM, and 10 kernels of 6 samples do not fit in memory"),
     ],
 )
 def test_refusals_name_the_way_out(params, message):

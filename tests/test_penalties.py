@@ -33,7 +33,7 @@ def gives(*needed):
     return pytest.mark.parametrize("penalty", having, ids=label)
 
 
-PRICED = [penalty for penalty in ALL if penalty.toll(np.full(M, 0.5)) is not None]
+PRICED = [penalty for penalty in ALL if penalty.weight_prices(np.full(M, 0.5)) is not None]
 priced = pytest.mark.parametrize("penalty", PRICED, ids=label)
 
 
@@ -129,7 +129,7 @@ def test_no_other_weights_do_better_than_the_norm(penalty, rng):
         w = penalty.weights(q)
         u = np.where(w > 0, u, 0.0)
         price = 0.5 * w @ q - penalty.value(q)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             total = 0.5 * np.sum(np.where(w > 0, u**2 / w, 0.0)) + price
         assert penalty.norm(u) <= total * (1 + 1e-9) + 1e-12
 
@@ -180,10 +180,10 @@ def test_weights_are_finite_and_not_negative(penalty):
 def test_tolls_have_the_derivatives_they_say(penalty, rng):
     for _ in range(DRAWS):
         w = rng.uniform(0.05, 0.9, M) * np.minimum(penalty.ceiling(M), 1.5)
-        price, slope, bend = penalty.toll(w)
+        price, slope, bend = penalty.weight_prices(w)
         assert np.all(price > 0) and np.all(slope > 0) and np.all(bend >= 0)
         h = 1e-6 * w
-        up, down = penalty.toll(w + h), penalty.toll(w - h)
+        up, down = penalty.weight_prices(w + h), penalty.weight_prices(w - h)
         assert_allclose((up[0] - down[0]) / (2 * h), slope, rtol=1e-7)
         assert_allclose((up[1] - down[1]) / (2 * h), bend, rtol=1e-6, atol=1e-8)
 
@@ -195,7 +195,7 @@ def test_weights_are_where_prices_and_energies_balance(penalty):
         w = penalty.weights(q)
         live = w > 0
         floor = np.full(M, 1e-300)  # a weight as good as zero, where a power of it still has a slope
-        price, slope, _ = penalty.toll(np.where(live, w, floor))
+        price, slope, _ = penalty.weight_prices(np.where(live, w, floor))
         assert np.all(w < penalty.ceiling(M))
         assert np.sum(price) == pytest.approx(1.0, rel=1e-9)
         t = np.max(q[live] / slope[live])
@@ -205,7 +205,7 @@ def test_weights_are_where_prices_and_energies_balance(penalty):
 
 def test_penalties_whose_prices_add_up_name_them():
     assert names(PRICED) == {"L1", "Lp", "MoreauYosida"}
-    assert penalties.Lp(np.inf).toll(np.full(M, 0.5)) is None
+    assert penalties.Lp(np.inf).weight_prices(np.full(M, 0.5)) is None
 
 
 # -- compiled rules --
@@ -252,6 +252,8 @@ def test_restriction_keeps_the_weights_of_the_kernels_that_stay(penalty):
 
 @gives("restrict", "value", "norm")
 def test_restriction_is_the_penalty_with_the_others_at_zero(penalty, rng):
+    if penalty in TOOLS:
+        pytest.skip("a stage keeps its centre where the others are left out")
     for q in energies():
         index = np.sort(rng.choice(M, 3, replace=False))
         part, padded = penalty.restrict(index, M), np.zeros(M)

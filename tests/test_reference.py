@@ -10,7 +10,7 @@ from kernelweave import DenseGram, Problem, losses, penalties, solve
 from kernelweave.solvers import make_solver
 from kernelweave.solvers.base import check_pair
 from reference import solve_by_clarabel
-from registry import LOSSES, PENALTIES, SOLVERS, label, names, sized
+from registry import CASES, PENALTIES, SOLVERS, label, names, sized
 
 X = np.array([-2.0, -1.0, -0.5, 0.5, 1.0, 2.0, 2.5, -1.5])
 Y = np.array([1.0, -1.0, -1.0, 1.0, 1.0, -1.0, -1.0, 1.0])
@@ -49,7 +49,7 @@ def test_clarabel_finds_the_known_values(penalty, loss, value, weights):
 @pytest.mark.parametrize("solver", ["auto", *SOLVERS])
 @each_known
 def test_solvers_find_the_known_values(solver, penalty, loss, value, weights):
-    problem = Problem(DenseGram(STACK), loss, penalty, Y, 1.0)
+    problem = Problem(DenseGram(STACK), loss.bind(Y, 1.0), penalty)
     if not accepts(solver, problem):
         pytest.skip(f"{solver} does not take {label(penalty)}")
     found = solve(problem, solver, tol=1e-6)
@@ -59,9 +59,9 @@ def test_solvers_find_the_known_values(solver, penalty, loss, value, weights):
 
 
 def test_energies_of_the_known_lp_optimum():
-    problem = Problem(DenseGram(STACK), HINGE, penalties.Lp(2), Y, 1.0)
+    problem = Problem(DenseGram(STACK), HINGE.bind(Y, 1.0), penalties.Lp(2))
     found = solve(problem, tol=1e-9)
-    assert_allclose(problem.gram.quad(found.beta), [0.96484, 4.44865, 0.08132], rtol=1e-3)
+    assert_allclose(problem.gram.energies(found.beta), [0.96484, 4.44865, 0.08132], rtol=1e-3)
 
 
 @pytest.mark.parametrize("solver", ["auto", *SOLVERS])
@@ -70,7 +70,7 @@ def test_smooth_and_sharp_extremes_have_known_limits(solver):
     least = solve_by_clarabel(STACK, Y, 1.0, penalties.L1(), HINGE).value
     most = solve_by_clarabel(STACK, Y, 1.0, penalties.Fixed(np.ones(3)), HINGE).value
     for p, low, high in [(1.001, least * (1 - 2e-3), least), (1e4, most, most * (1 + 1e-3))]:
-        problem = Problem(DenseGram(STACK), HINGE, penalties.Lp(p), Y, 1.0)
+        problem = Problem(DenseGram(STACK), HINGE.bind(Y, 1.0), penalties.Lp(p))
         if accepts(solver, problem):
             found = solve(problem, solver, tol=1e-5)
             assert found.converged
@@ -80,9 +80,13 @@ def test_smooth_and_sharp_extremes_have_known_limits(solver):
 def test_clarabel_knows_every_registered_penalty_and_loss():
     """So that no new one escapes comparison; decision values are consistent with the objective."""
     for penalty in PENALTIES:
-        for loss in LOSSES:
-            found = solve_by_clarabel(STACK, Y, 1.0, sized(penalty, 3), loss)
-            assert 0 < float(np.sum(loss.value(found.decision, Y, np.ones(8)))) < found.value
+        for case in CASES:
+            bound = case.bind(np.random.default_rng(0), 8, score=X)
+            for dual_sum in case.dual_sums:
+                found = solve_by_clarabel(STACK, bound.y, bound.C, sized(penalty, 3), case.loss, dual_sum)
+                assert np.all(np.isfinite(found.decision))
+                if not dual_sum:
+                    assert -1e-9 < float(np.sum(bound.value(found.decision))) < found.value
     assert len(names(PENALTIES)) >= 6
 
 

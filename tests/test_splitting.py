@@ -14,8 +14,8 @@ from kernelweave import DenseGram, Problem, losses, penalties, solve
 from kernelweave.arrays import to_host
 from kernelweave.grams import LowRankGram
 from kernelweave.problem import Status
-from kernelweave.solvers import GFB, MergedGFB
-from reference import solve_by_clarabel
+from kernelweave.solvers.literature import GFB, MergedGFB
+from reference import optimum_of
 from registry import PENALTIES, QUADRATIC, label, sized
 
 HINGE = losses.Hinge()
@@ -45,7 +45,7 @@ def factors(n=60, m=M, seed=0):
 
 def small(penalty, C=1.0, n=60, m=M, loss=HINGE):
     V, y = factors(n, m)
-    return Problem(LowRankGram(V, [RANK] * m), loss, sized(penalty, m), y, C)
+    return Problem(LowRankGram(V, [RANK] * m), loss.bind(y, C), sized(penalty, m))
 
 
 def blocks(problem):
@@ -55,7 +55,7 @@ def blocks(problem):
 
 def best(problem):
     stack = np.stack([V @ V.T for V in blocks(problem)], axis=2)
-    return solve_by_clarabel(stack, problem.y, problem.C, problem.penalty, problem.loss)
+    return optimum_of(problem, stack)
 
 
 def assert_optimal(problem, found, tol):
@@ -87,7 +87,7 @@ def test_costs_may_differ_from_sample_to_sample(kind):
 def test_libraries_agree(kind, penalty, xp):
     problem = small(penalty)
     features = xp.asarray(problem.gram.features.tolist(), dtype=xp.float64)
-    there = Problem(LowRankGram(features, problem.gram.ranks), HINGE, problem.penalty, problem.y, problem.C)
+    there = replace(problem, gram=LowRankGram(features, problem.gram.ranks))
     ours, theirs = (solve(p, kind(), tol=1e-12, max_iter=6) for p in (problem, there))
     assert type(theirs.beta) is type(features)
     assert theirs.n_iter == ours.n_iter
@@ -111,7 +111,7 @@ def naive(problem, steps, scale, relaxation=1.0, zeta=1.0, copies=None, printed_
 
     ``printed_box`` is its line 20 as printed; ``box_gamma`` puts gamma into the box as well.
     """
-    y, n, D = problem.y, problem.y.size, problem.gram.features.shape[1]
+    y, n, D = problem.loss.y, problem.loss.y.size, problem.gram.features.shape[1]
     weights = problem.penalty.weights_of_norms(np.ones(M))
     rows = []
     for k, (V, w) in enumerate(zip(blocks(problem), weights, strict=True)):
@@ -130,8 +130,8 @@ def naive(problem, steps, scale, relaxation=1.0, zeta=1.0, copies=None, printed_
             if i <= M:
                 v = onto[i] @ v
             else:
-                v[D:] = np.clip(v[D:], 0.0, problem.C / scale)
-                v[:D] = np.clip(v[:D], 0.0, problem.C.max()) if box_gamma else v[:D]
+                v[D:] = np.clip(v[D:], 0.0, problem.loss.C / scale)
+                v[:D] = np.clip(v[:D], 0.0, problem.loss.C.max()) if box_gamma else v[:D]
             copies[i] = v if printed_box and i == M + 1 else copy + relaxation * (v - z)
     z = copies.mean(axis=0)
     return z[:D], scale * y * z[D:]
@@ -139,7 +139,7 @@ def naive(problem, steps, scale, relaxation=1.0, zeta=1.0, copies=None, printed_
 
 def written_out(problem, state):
     """Return all copies of all unknowns that a state stands for."""
-    duals = problem.y * np.concatenate([state.sets, state.boxed[None, :]])
+    duals = problem.loss.y * np.concatenate([state.sets, state.boxed[None, :]])
     gammas = np.repeat(state.rest[None, :], M + 2, axis=0)
     for k in range(M):
         gammas[k, k * RANK : (k + 1) * RANK] = state.own[k * RANK : (k + 1) * RANK]
@@ -150,7 +150,7 @@ def written_out(problem, state):
 def test_shared_copies_equal_all_copies(relaxation, zeta):
     problem, scale = small(penalties.Lp(2)), 0.3
     solver = GFB(scale=scale, relaxation=relaxation, zeta=zeta)
-    state = solver.init(problem, 0.1 * problem.y, 1e-3)
+    state = solver.init(problem, 0.1 * problem.loss.y, 1e-3)
     state.weights = problem.penalty.weights_of_norms(np.ones(M))
     solver._weigh(problem, state)
     gamma, beta = naive(problem, 80, scale, relaxation, zeta, written_out(problem, state))
@@ -162,7 +162,7 @@ def test_shared_copies_equal_all_copies(relaxation, zeta):
 
 def value(problem, beta):
     beta = problem.feasible(beta)
-    return float(problem.y @ beta) - problem.penalty.value(problem.gram.quad(beta))
+    return float(problem.loss.y @ beta) - problem.penalty.value(problem.gram.energies(beta))
 
 
 def test_the_printed_box_step_does_not_converge():
@@ -209,7 +209,7 @@ def test_warm_start_saves_iterations(kind):
 def test_the_scale_follows_the_units_of_the_kernels(kind):
     problem = small(penalties.Lp(2))
     larger = LowRankGram(10.0 * problem.gram.features, problem.gram.ranks)
-    twin = Problem(larger, HINGE, problem.penalty, problem.y, problem.C / 100)
+    twin = Problem(larger, problem.loss.times(0.01), problem.penalty)
     scale, other = (kind().init(p, None, 1e-3).scale for p in (problem, twin))
     assert scale == pytest.approx(10.0 * other)
 
@@ -251,6 +251,6 @@ def test_parameters_out_of_range_are_refused(kind, params, match):
 @each_kind
 def test_stored_kernels_are_refused(kind):
     V, y = factors()
-    problem = Problem(DenseGram((V @ V.T)[:, :, None]), HINGE, penalties.Lp(2), y, 1.0)
-    with pytest.raises(ValueError, match=f"solver '{kind.name}' needs .* which DenseGram lacks"):
+    problem = Problem(DenseGram((V @ V.T)[:, :, None]), HINGE.bind(y, 1.0), penalties.Lp(2))
+    with pytest.raises(ValueError, match=f"solver '{kind.name}' works on .*, which DenseGram does not have"):
         solve(problem, kind())

@@ -11,12 +11,11 @@ from numpy.testing import assert_allclose
 from sklearn.datasets import make_classification
 
 from kernelweave import Problem, losses, penalties, solve
-from kernelweave.arrays import to_host
 from kernelweave.grams import LowRankGram
 from kernelweave.problem import Status
 from kernelweave.solvers import SsNAL
-from kernelweave.solvers.ssnal import _balanced, _bend, _clip, _direction, _exact_step, _own_gap
-from reference import solve_by_clarabel
+from kernelweave.solvers.ssnal import _balanced, _bend, _direction, _exact_step, _own_gap
+from reference import optimum_of
 from registry import PENALTIES, label, sized
 
 HINGE = losses.Hinge()
@@ -44,14 +43,14 @@ def factors(n=120, m=M, seed=0):
 
 def small(penalty, C=2.0, n=120, m=M, seed=0, loss=HINGE):
     V, y = factors(n, m, seed)
-    return Problem(LowRankGram(V, [RANK] * m), loss, sized(penalty, m), y, C)
+    return Problem(LowRankGram(V, [RANK] * m), loss.bind(y, C), sized(penalty, m))
 
 
 def best(problem):
     V, ranks = problem.gram.features, problem.gram.ranks
     parts = np.split(np.asarray(V, dtype=float), np.cumsum(ranks)[:-1], axis=1)
     stack = np.stack([part @ part.T for part in parts], axis=2)
-    return solve_by_clarabel(stack, problem.y, problem.C, problem.penalty, problem.loss)
+    return optimum_of(problem, stack)
 
 
 def assert_optimal(problem, found, tol):
@@ -68,7 +67,7 @@ def elsewhere(problem, xp, dtype="float64"):
     """Return the problem with its features in another library."""
     features = xp.asarray(problem.gram.features.tolist(), dtype=getattr(xp, dtype))
     gram = LowRankGram(features, problem.gram.ranks)
-    return Problem(gram, problem.loss, problem.penalty, to_host(problem.y), to_host(problem.C))
+    return replace(problem, gram=gram)
 
 
 @each_penalty
@@ -79,8 +78,9 @@ def test_every_penalty_is_certified_and_equals_clarabel(penalty):
 
 @each_everyday
 @each_cost
-def test_costs_from_tiny_to_huge(penalty, C):
-    problem = small(penalty, C=C, n=80, seed=1)
+@pytest.mark.parametrize("loss", [HINGE, losses.Quantile(0.3)], ids=label)
+def test_costs_from_tiny_to_huge(penalty, C, loss):
+    problem = small(penalty, C=C, n=80, seed=1, loss=loss)
     assert_optimal(problem, solve(problem, "ssnal", tol=1e-5), 1e-5)
 
 
@@ -182,7 +182,7 @@ def test_a_step_lowers_the_augmented_lagrangian(penalty):
     for _ in range(6):
         before = lagrangian(problem, state)
         dx, slip = _direction(problem, state)
-        df = problem.gram.lift(dx) + slip
+        df = problem.gram.matvec(dx) + slip
         t = _exact_step(problem, state, dx, df)
         state.x, state.f, state.bias = state.x + t * dx, state.f + t * (df - slip), state.bias + t * slip
         assert lagrangian(problem, state) < before
@@ -190,10 +190,11 @@ def test_a_step_lowers_the_augmented_lagrangian(penalty):
 
 
 def lagrangian(problem, state):
-    slope = state.sharpness * problem.C
-    aim = state.alpha + slope * (1.0 - problem.y * (state.f + state.bias))
-    p = _clip(aim, problem.C)
-    return problem.penalty.norm(np.sqrt(problem.gram.energies(state.x))) + float(np.sum((p * aim - 0.5 * p**2) / slope))
+    slope, box = state.sharpness * state.rate, problem.loss.box
+    aim = state.alpha + slope * (box.linear - state.f - state.bias)
+    p = box.project(aim)
+    norms = np.sqrt(problem.gram.squared_norms(state.x))
+    return problem.penalty.norm(norms) + float(np.sum((p * aim - 0.5 * p**2) / slope))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -201,9 +202,10 @@ def test_the_bias_balances_the_classes(seed):
     rng = np.random.default_rng(seed)
     y, C = np.where(rng.random(50) > 0.3, 1.0, -1.0), rng.random(50) + 0.1
     slope, aim = C * 10.0**seed, rng.normal(size=50) * 10.0 ** (seed - 2)
-    bias, moved = _balanced(y, C, slope, aim, 3.0)
-    assert_allclose(moved, aim - bias * slope * y)
-    assert abs(y @ np.clip(moved, 0.0, C)) <= 1e-12 * C.sum()
+    for bound in (HINGE.bind(y, C), losses.Quantile(0.3).bind(aim, C)):
+        bias, moved = _balanced(bound.box, slope, aim, 3.0)
+        assert_allclose(moved, aim - bias * slope)
+        assert abs(np.sum(bound.project(moved))) <= 1e-12 * C.sum()
 
 
 @each_penalty

@@ -209,8 +209,8 @@ def test_single_precision_products_on_a_graphics_card(cuda):
     V, beta, z = rng.normal(size=(1003, 37)).astype(np.float32), rng.normal(size=1003), rng.normal(size=37)
     here, there = LowRankGram(V, [30, 7]), LowRankGram(torch.asarray(V, device="cuda"), [30, 7])
     wide = torch.stack([torch.asarray(beta)] * 2, dim=1).cuda()
-    assert_allclose(there.fold(wide[:, 0]).cpu().numpy(), here.fold(beta), rtol=1e-12)
-    assert_allclose(there.lift(torch.asarray(z).cuda()).cpu().numpy(), here.lift(z), rtol=1e-12)
+    assert_allclose(there.rmatvec(wide[:, 0]).cpu().numpy(), here.rmatvec(beta), rtol=1e-12)
+    assert_allclose(there.matvec(torch.asarray(z).cuda()).cpu().numpy(), here.matvec(z), rtol=1e-12)
     theta = there.asarray(beta**2)
     assert_allclose(there.weighted(theta).cpu().numpy(), here.weighted(beta**2), rtol=1e-10)
 

@@ -174,7 +174,7 @@ def mean_of(cells: Cells, name: str, p: float, m: int, rank: int | str, what: st
 
 def contestants(figure: int) -> dict[str, tuple]:
     """Name: (solver, whether the paper's rule ends it)."""
-    from kernelweave.solvers import GFB, Mehrotra, MergedGFB
+    from kernelweave.solvers.literature import GFB, Mehrotra, MergedGFB
 
     paper = {**PRINTED, "stop": "paper"}
     out = {"GFB": (GFB(), False), "GFB as printed": (GFB(**PRINTED), False), "GFB, paper's rule": (GFB(**paper), True)}
@@ -191,7 +191,7 @@ def machine(gram, y, solver, by_paper: bool, cap: float) -> dict:
     """One machine at equal weights on the features that `gram` makes: seconds, gap, trail of (seconds, gap)."""
     from kernelweave import Problem, losses, penalties
 
-    problem = Problem(gram(), losses.Hinge(), penalties.Fixed(), y, C)
+    problem = Problem(gram(), losses.Hinge().bind(y, C), penalties.Fixed())
     tol, most = (1e-9, PAPER_LIMIT) if by_paper else (min(GAPS), 100_000)
     run = capped_solve(problem, solver, tol, cap, most)
     gap = run.gap if np.isfinite(run.gap) else None

@@ -150,7 +150,7 @@ def fit(split: Split, model, C: float, cap: float) -> dict:
     from kernelweave.losses import make_loss
     from kernelweave.penalties import make_penalty
 
-    problem = Problem(split.made.gram, make_loss(model.loss), make_penalty(model.penalty), split.y, C)
+    problem = Problem(split.made.gram, make_loss(model.loss).bind(split.y, C), make_penalty(model.penalty))
     run = capped_solve(problem, model.solver, model.tol, cap)
     cut, gap = run.cut or not run.gap <= model.tol, run.gap if np.isfinite(run.gap) else None
     cell = {"seconds": run.watch.seconds, "gap": gap, "cut": cut, "accuracy": None, "kept": None}
@@ -177,7 +177,7 @@ def fit_libsvm(split: Split, C: float) -> dict:
             kernel = gram.combine(np.arange(n), weights)
         machine = SVC(kernel="precomputed", C=C).fit(kernel, y)
     coef[machine.support_] = machine.dual_coef_[0]
-    judged = certify(Problem(gram, losses.Hinge(), penalties.Fixed(), y, C), Point(coef, weights))
+    judged = certify(Problem(gram, losses.Hinge().bind(y, C), penalties.Fixed()), Point(coef, weights))
     return {
         "seconds": watch.seconds, "mixing": mixing.seconds, "gap": judged.gap, "cut": False, "kept": m,
         "accuracy": split.accuracy(coef, weights, float(machine.intercept_[0])), "solver": "libsvm",

@@ -98,14 +98,14 @@ def mixed(gram, loss, y, C: float, alpha: float, exponent: float | None = None):
     """The objective of UFO in the paper's alpha."""
     from kernelweave import Problem, penalties
 
-    return Problem(gram, loss, penalties.Mixed(alpha * C * len(y), exponent), y, C, bias=False)
+    return Problem(gram, loss.bind(y, C), penalties.Mixed(alpha * C * len(y), exponent), dual_sum=None)
 
 
 def l1(gram, y, C: float):
     """SILP's problem."""
     from kernelweave import Problem, losses, penalties
 
-    return Problem(gram, losses.Hinge(), penalties.L1(), y, C)
+    return Problem(gram, losses.Hinge().bind(y, C), penalties.L1())
 
 
 def mirror(passes: int):
@@ -272,7 +272,7 @@ def run_clouds(cells: Cells, args) -> None:
     jobs = {
         "joint ufo": (mixed(gram, joint, y, COST, PRICE), mirror(PASSES), 1e-9),
         "joint exact": (mixed(gram, joint, y, COST, PRICE), "ascent", 1e-4),
-        "joint l1": (Problem(gram, joint, penalties.L1(), y, COST, bias=False), "auto", 1e-4),
+        "joint l1": (Problem(gram, joint.bind(y, COST), penalties.L1(), dual_sum=None), "auto", 1e-4),
     }
     for c in range(3):
         own, who = np.where(y == c, 1.0, -1.0), f"class {c + 1} against the rest"
@@ -281,10 +281,10 @@ def run_clouds(cells: Cells, args) -> None:
         jobs[f"{who}, ufo"] = binary, mirror(PASSES), 1e-9
         jobs[f"{who}, exact"] = binary, "ascent", 1e-4
     for who, (problem, solver, tol) in jobs.items():
-        cells.get(f"figure1 {who}", partial(weigh, problem, solver, tol, args.cap))
+        cells.get(f"figure1 {who}", partial(weighed, problem, solver, tol, args.cap))
 
 
-def weigh(problem, solver, tol: float, cap: float) -> dict:
+def weighed(problem, solver, tol: float, cap: float) -> dict:
     """A fit and its weights, which sum to 1."""
     shares = {}
 

@@ -7,13 +7,16 @@ import sys
 from types import ModuleType
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "BoostedMKLClassifier": "estimators",
     "DenseGram": "grams",
     "LowRankGram": "grams",
     "MKLClassifier": "estimators",
+    "MKLOutlierDetector": "estimators",
+    "MKLRegressor": "estimators",
+    "MKLSurvival": "estimators",
     "NonconvexMKLClassifier": "estimators",
     "Nystroem": "grams",
     "PivotedCholesky": "grams",

@@ -113,7 +113,7 @@ def readable(count: float) -> str:
     return f"{count / 2**10:.1f} KiB"
 
 
-def spread(
+def scatter(
     values: Array,  # (k,)
     index: Array,  # (k,) increasing
     n: int,
@@ -131,6 +131,18 @@ def positive(array: Array) -> Array:
     if is_numpy(array):
         return np.maximum(array, 0.0)
     return namespace(array).clip(array, min=0.0)
+
+
+def cumulative_logsumexp(x: Array) -> Array:  # (n,)
+    """Return ``log sum_{j <= i} exp x_j`` for each i, without overflow where the library allows."""
+    if is_numpy(x):
+        return np.logaddexp.accumulate(x)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(x, torch.Tensor):
+        return torch.logcumsumexp(x, dim=0)
+    xp = namespace(x)
+    top = xp.max(x)
+    return top + xp.log(xp.cumulative_sum(xp.exp(x - top)) + 1e-300)
 
 
 def symmetric_product(A: Array) -> Array:  # (n, d) -> (d, d)

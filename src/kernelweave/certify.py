@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from .arrays import namespace
+from .arrays import Array, namespace, to_host
 from .problem import Certificate, Point, Problem
 
+ROUNDING = 1e-13  # share of the size of kernels that their products may be off by
 NEAR = 1e-3  # how far from 1 the neighbouring scales are
 
 
@@ -36,32 +38,40 @@ def certify(problem: Problem, point: Point, *, trust: bool = False, rescale: boo
     beta, q, f = point.beta, point.q, point.f
     if not trust or q is None or f is None:
         beta = problem.feasible(beta)
-        q, f = problem.gram.quad(beta), problem.gram.matvec(beta, point.weights)
-    lower, stretch = dual_value(problem, beta, q)
+        q, f = problem.gram.energies(beta), problem.gram.decision(beta, point.weights)
+    lower, dual_scale = dual_value(problem, beta, q)
     upper, scale, intercept = primal_value(problem, point.weights, q, f, lower, rescale)
-    return Certificate(lower, upper, scale, intercept, stretch)
+    return Certificate(lower, upper, scale, intercept, dual_scale, _rounding(problem, point.weights))
 
 
-def dual_value(problem: Problem, beta: np.ndarray, q: np.ndarray) -> tuple[float, float]:
+def _rounding(problem: Problem, weights: np.ndarray) -> float:
+    """Return what products of duals whose sum is held may be off by: the optimum may be zero, while they are not."""
+    if not problem.dual_sum or problem.penalty.products:
+        return 0.0
+    diagonal = to_host(problem.gram.diagonal()).mean(axis=0)
+    return ROUNDING * float(problem.dual_sum) ** 2 * float(diagonal @ weights)
+
+
+def dual_value(problem: Problem, beta: Array, q: Any) -> tuple[float, float]:
     """Dual objective at a feasible ``beta``, or at a multiple of it that is better: value, multiple."""
-    loss, y, C = problem.loss, problem.y, problem.C
     h = problem.penalty.value(q)
-    plain = _total(loss.dual(beta, y, C)) - h
+    plain = problem.total_dual(beta) - h
+    if problem.dual_sum:  # a multiple would have another sum
+        return plain, 1.0
     if not problem.penalty.homogeneous:
         return max((plain, 1.0), _shortened(problem, beta, q, plain))
-    s = loss.stretch(beta, y, C, h)
-    return max((plain, 1.0), (_total(loss.dual(s * beta, y, C)) - s**2 * h, s))
+    s = problem.loss.dual_scale(beta, h)
+    return max((plain, 1.0), (problem.total_dual(s * beta) - s**2 * h, s))
 
 
-def _shortened(problem: Problem, beta: np.ndarray, q: np.ndarray, plain: float) -> tuple[float, float]:
+def _shortened(problem: Problem, beta: Array, q: Any, plain: float) -> tuple[float, float]:
     """Best dual value between zero and ``beta``, whose own is ``plain``: value, multiple."""
-    loss, y, C = problem.loss, problem.y, problem.C
 
     def value(s: float) -> float:
-        return _total(loss.dual(s * beta, y, C)) - problem.penalty.value(s**2 * q)
+        return problem.total_dual(s * beta) - problem.penalty.value(s**2 * q)
 
     zero = 0.0 * beta
-    if not namespace(beta).all(loss.project(zero, y, C) == zero):
+    if not bool(namespace(beta).all(problem.loss.project(zero) == zero)):
         return plain, 1.0  # not all of the way from zero is feasible
     if value(1.0 - NEAR) <= plain:  # the value is concave
         return plain, 1.0
@@ -72,11 +82,11 @@ def _shortened(problem: Problem, beta: np.ndarray, q: np.ndarray, plain: float) 
 def primal_value(
     problem: Problem,
     weights: np.ndarray,  # (m,)
-    q: np.ndarray,  # (m,)
-    f: np.ndarray,  # (n,)
+    q: Any,  # (m,)
+    f: Array,  # (n,) or (n, c)
     lower: float = np.inf,
     rescale: bool = True,
-) -> tuple[float, float, float]:
+) -> tuple[float, float, Any]:
     """Primal objective of ``t f + b`` at its best scale ``t`` and bias ``b``: value, t, b.
 
     The scale is not searched for where its neighbours show, by convexity, that it would narrow the distance to
@@ -92,17 +102,12 @@ def primal_value(
     return best[0], best[1], value(best[1])[1]
 
 
-def _along(problem: Problem, cost: Callable[[float], float], f: np.ndarray) -> Callable[[float], tuple[float, float]]:
+def _along(problem: Problem, cost: Callable[[float], float], f: Array) -> Callable[[float], tuple[float, Any]]:
     """Return the function ``t -> (primal value at t f, its bias)``."""
-    loss, y, C = problem.loss, problem.y, problem.C
 
-    def value(t: float) -> tuple[float, float]:
+    def value(t: float) -> tuple[float, Any]:
         scaled = float(t) * f  # a NumPy scalar on the left would take foreign arrays over
         bias = problem.best_bias(scaled)
-        return cost(t) + _total(loss.value(scaled + bias, y, C)), bias
+        return cost(t) + problem.total_loss(scaled, bias), bias
 
     return value
-
-
-def _total(values: np.ndarray) -> float:
-    return float(namespace(values).sum(values))

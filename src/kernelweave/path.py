@@ -10,8 +10,8 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
 
-from .assemble import Task, check_number
-from .estimators.base import MKLEstimator, Posed, support
+from .assemble import Subproblem, check_number
+from .estimators.base import MKLEstimator, PreparedFit, support
 from .problem import Solution, Status
 
 
@@ -50,7 +50,7 @@ def path(estimator: MKLEstimator, X: Any, y: Any, C: Sequence[float], sample_wei
 
     Parameters
     ----------
-    estimator : MKLClassifier
+    estimator : MKLClassifier, MKLRegressor or MKLSurvival
         What to solve; its own C is not used.
     X, y : as for `fit`
         The training samples.
@@ -77,24 +77,26 @@ def path(estimator: MKLEstimator, X: Any, y: Any, C: Sequence[float], sample_wei
     """
     if not isinstance(estimator, MKLEstimator):
         raise TypeError(f"estimator must be a MKLClassifier, on its own; got {type(estimator).__name__}.")
+    if "C" not in estimator.get_params(deep=False):
+        raise TypeError(f"{type(estimator).__name__} has no C and no path along it: fit it for each nu.")
     if type(estimator)._solve_all is not MKLEstimator._solve_all:
         raise TypeError(f"{type(estimator).__name__} has no path, not being one problem: fit it for each C.")
     costs = _read_costs(C)
     worker = clone(estimator).set_params(C=float(costs[0]))
-    posed = worker._pose(X, y, sample_weight)
+    prepared = worker._prepare(X, y, sample_weight)
     walks = Parallel(n_jobs=worker.n_jobs, prefer="threads")(
-        delayed(_walk)(worker, posed, task, costs) for task in posed.tasks
+        delayed(_walk)(worker, prepared, subproblem, costs) for subproblem in prepared.subproblems
     )
     steps = list(zip(*walks, strict=True))  # for each C, the solutions of all problems
     worker._warn_if_loose([solution for step in steps for solution in step])
-    several = slice(None) if len(posed.tasks) > 1 else 0
+    several = slice(None) if len(prepared.subproblems) > 1 else 0
     return Path(
         C=costs,
-        weights=np.array([posed.weights(step)[several] for step in steps]),
+        weights=np.array([prepared.weights(step)[several] for step in steps]),
         gaps=np.array([max(solution.gap for solution in step) for step in steps]),
         objectives=np.array([[solution.certificate.upper for solution in step] for step in steps])[:, several],
-        n_support=np.array([support(posed.coefficients(step)).shape[0] for step in steps]),
-        kernel_names=posed.assembly.names,
+        n_support=np.array([support(prepared.coefficients(step)).shape[0] for step in steps]),
+        kernel_names=prepared.assembly.names,
     )
 
 
@@ -107,15 +109,14 @@ def _read_costs(C: Sequence[float]) -> np.ndarray:
     return np.array(costs, dtype=float)
 
 
-def _walk(worker: MKLEstimator, posed: Posed, task: Task, costs: np.ndarray) -> list[Solution]:
-    """Solve one binary problem for every cost, from the smallest up; answers in the order of ``costs``."""
+def _walk(worker: MKLEstimator, prepared: PreparedFit, subproblem: Subproblem, costs: np.ndarray) -> list[Solution]:
+    """Solve one problem for every cost, from the smallest up; answers in the order of ``costs``."""
     found: list[Any] = [None] * costs.size
-    problem, last, start = posed.problem(task, 1.0), 1.0, None
-    unit = problem.C
+    problem, last, start = prepared.problem(subproblem, 1.0), 1.0, None
     for j in np.argsort(costs, kind="stable"):
         cost = float(costs[j])
         start = None if start is None else start * (cost / last)
-        found[j] = worker._solve(posed, replace(problem, C=cost * unit), start)
+        found[j] = worker._solve(prepared, replace(problem, loss=problem.loss.times(cost)), start)
         if found[j].status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         start, last = found[j].beta, cost

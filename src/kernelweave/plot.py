@@ -48,7 +48,7 @@ def canvas(width: float = 7.0, height: float = 4.5) -> Any:
 def weights(clf: Any, top: int = 20, ax: Any = None, names: Sequence[str] | None = None) -> Any:
     """Draw the weights of the kernels, heaviest first.
 
-    One binary problem gives horizontal bars; several give a heat map with a row for each problem.
+    One problem gives horizontal bars; several give a heat map with a row for each problem.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def weights(clf: Any, top: int = 20, ax: Any = None, names: Sequence[str] | None
 def pairs(clf: Any, top: int = 20, ax: Any = None, names: Sequence[str] | None = None) -> Any:
     """Draw the weights of products of two kernels, as a square with a row and a column for each kernel.
 
-    Several binary problems are averaged. Beside the kernel that is 1 everywhere stand the kernels on their own.
+    Several problems are averaged. Beside the kernel that is 1 everywhere stand the kernels on their own.
 
     Parameters
     ----------

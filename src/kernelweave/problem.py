@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 import numpy as np
 
-from .arrays import device_of, namespace
+from .arrays import Array, namespace, to_host
 from .grams.base import GramStack
-from .grams.products import as_weighed
-from .losses.base import Loss
+from .losses.base import BoundLoss
 from .penalties.base import MixingPenalty
 
 CONTRADICTION = 1e-6  # by which a lower bound may be above the upper one through rounding, relatively
@@ -18,22 +18,19 @@ CONTRADICTION = 1e-6  # by which a lower bound may be above the upper one throug
 
 @dataclass(frozen=True)
 class Problem:
-    """One multiple-kernel problem: minimise ``Omega(||f_1||, .., ||f_m||) + sum_i L_i(f(x_i) + b)``.
+    """One multiple-kernel problem: minimise ``Omega(||f_1||, .., ||f_m||) + sum_i L_i(f(x_i) + b) + t b``.
 
     Parameters
     ----------
     gram : GramStack
         The kernels on the training samples, however they are stored.
-    loss : Loss
-        What an error costs.
+    loss : BoundLoss
+        What an error costs, bound to its targets: ``losses.Hinge().bind(y, C=1.0)``.
     penalty : MixingPenalty
         How kernels are mixed.
-    y : ndarray of shape (n,)
-        Targets as the loss reads them, -1 and +1 for a margin loss.
-    C : float or ndarray of shape (n,)
-        Cost of an error, one per sample.
-    bias : bool, default=True
-        Whether the decision function has a constant b of its own, at no cost.
+    dual_sum : float or None, default=0.0
+        What the duals sum to, the ``t`` above: 0 where the decision function has a constant b of its own at no cost, 1
+        for outliers, whose constant has a price. None: there is no constant, and the duals may sum to anything.
 
     Examples
     --------
@@ -41,50 +38,73 @@ class Problem:
     >>> from kernelweave import DenseGram, Problem, losses, penalties, solve
     >>> x = np.array([-2.0, -1.0, 1.0, 2.0])
     >>> stack = np.stack([np.outer(x, x), np.exp(-((x[:, None] - x) ** 2))], axis=2)
-    >>> problem = Problem(DenseGram(stack), losses.Hinge(), penalties.L1(), np.sign(x), C=1.0)
+    >>> problem = Problem(DenseGram(stack), losses.Hinge().bind(np.sign(x), C=1.0), penalties.L1())
     >>> solve(problem).gap <= 1e-3
     True
     """
 
     gram: GramStack
-    loss: Loss
+    loss: BoundLoss
     penalty: MixingPenalty
-    y: np.ndarray
-    C: np.ndarray
-    bias: bool = True
+    dual_sum: float | None = 0.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "gram", as_weighed(self.gram, self.penalty))
         n, m = self.gram.shape
-        y, cost = self.gram.asarray(self.y), self.gram.asarray(self.C)
-        xp = namespace(y)
-        if tuple(cost.shape) not in ((), (1,), (n,)):
-            raise ValueError(f"C has shape {tuple(cost.shape)}: give one number, or one for each of the {n} samples.")
-        cost = cost if cost.shape == (n,) else cost + xp.zeros(n, dtype=xp.float64, device=device_of(cost))
-        object.__setattr__(self, "y", y)
-        object.__setattr__(self, "C", cost)
-        if y.shape != (n,):
-            raise ValueError(f"y has shape {tuple(y.shape)} but the kernels hold {n} samples: give one target each.")
-        if not xp.all(cost > 0) or not xp.all(xp.isfinite(cost)):
-            raise ValueError("C must be a positive finite number (or one per sample): use C=1.0 to begin with.")
+        if not isinstance(self.loss, BoundLoss):
+            raise TypeError(f"loss must be bound to its targets, got {self.loss!r}: write loss.bind(y, C=1.0).")
+        if self.loss.n != n:
+            raise ValueError(
+                f"y has {self.loss.n} entries but the kernels hold {n} samples: give one target for each sample."
+            )
+        object.__setattr__(self, "loss", self.loss.beside(self.gram.asarray(np.zeros(1))))
+        self.gram.check_penalty(self.penalty)
         self.penalty.check(m)
-        self.loss.check(y)
-        if self.bias and len(self.shape) > 1:
-            raise ValueError(f"bias must be False for {self.loss}: add a constant kernel if one is wanted.")
+        if self.dual_sum and self.loss.terms is not None:
+            xp, terms = namespace(self.loss.y), self.loss.terms
+            least, most = float(xp.sum(terms.lower)), float(xp.sum(terms.upper))
+            if not least * (1.0 + 1e-12) - 1e-12 <= self.dual_sum <= most * (1.0 + 1e-12) + 1e-12:
+                raise ValueError(
+                    f"dual_sum={self.dual_sum:g} is not between {least:g} and {most:g}, what duals of {self.loss} can "
+                    "sum to at these costs, so the problem has no optimum: use larger costs, or dual_sum=0.0."
+                )
+        if self.bias and not self.loss.takes_bias:
+            raise ValueError(f"dual_sum must be None for {self.loss}: add a constant kernel if a constant is wanted.")
+
+    @property
+    def n(self) -> int:
+        """Number of samples."""
+        return self.loss.n
+
+    @property
+    def bias(self) -> bool:
+        """Whether the decision function has a constant of its own."""
+        return self.dual_sum is not None
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the duals: (n,), or (n, c) where a sample has c decision values."""
-        return self.loss.shape(self.y)
+        return self.loss.shape
 
-    def feasible(self, beta: np.ndarray) -> np.ndarray:
-        """Return feasible duals near ``beta``: in the loss's domain and, with a bias, summing to zero."""
-        beta = self.loss.project(beta, self.y, self.C)
-        return self.loss.balance(beta) if self.bias else beta
+    def feasible(self, beta: Array) -> Array:
+        """Return feasible duals near ``beta``: in the loss's domain and, with a bias, of the right sum."""
+        beta = self.loss.project(beta)
+        return beta if self.dual_sum is None else self.loss.balance(beta, self.dual_sum)
 
-    def best_bias(self, f: np.ndarray) -> float:
-        """Return the bias of least loss at decision values ``f``; zero where there is none."""
-        return self.loss.best_bias(f, self.y, self.C) if self.bias else 0.0
+    def best_bias(self, f: Array) -> Any:
+        """Return the bias, one for each column, of least loss at decision values ``f``; zero where there is none."""
+        return 0.0 if self.dual_sum is None else self.loss.best_bias(f, self.dual_sum)
+
+    def total_loss(self, f: Array, bias: Any = 0.0) -> float:
+        """Return the loss of all samples at ``f + bias``, and the price of the bias."""
+        values = self.loss.value(f + bias)
+        price = float(self.dual_sum or 0.0)
+        paid = price * float(np.sum(to_host(bias) if hasattr(bias, "shape") else bias)) if price else 0.0
+        return float(namespace(values).sum(values)) + paid
+
+    def total_dual(self, beta: Array) -> float:
+        """Return the sum of what feasible duals contribute through the loss."""
+        values = self.loss.dual(beta)
+        return float(namespace(values).sum(values))
 
 
 @dataclass(frozen=True)
@@ -105,24 +125,32 @@ class Certificate:
     ----------
     lower, upper : float
         Value of a feasible dual point and of a primal point.
-    scale, intercept : float
+    scale : float
         The primal point is ``scale * K_w beta + intercept``.
-    stretch : float
-        The dual point is ``stretch * beta``.
+    intercept : float or array of shape (c,)
+        Its constant, one for each column where a sample has several decision values.
+    dual_scale : float
+        The dual point is ``dual_scale * beta``.
+    rounding : float
+        What the bounds may be off by where the optimum is far smaller than what it is computed from, as it can be for
+        duals whose sum is held; bounds that are no further apart are not told apart.
     """
 
     lower: float
     upper: float
     scale: float = 1.0
-    intercept: float = 0.0
-    stretch: float = 1.0
+    intercept: Any = 0.0
+    dual_scale: float = 1.0
+    rounding: float = 0.0
 
     @property
     def gap(self) -> float:
         """Relative duality gap ``(upper - lower) / |upper|``; infinite where the bounds contradict each other."""
-        if self.lower - self.upper > CONTRADICTION * max(abs(self.upper), abs(self.lower)):
+        if self.lower - self.upper > CONTRADICTION * max(abs(self.upper), abs(self.lower)) + self.rounding:
             return np.inf
         width = max(self.upper - self.lower, 0.0)
+        if width <= self.rounding:
+            return 0.0
         return width / abs(self.upper) if self.upper else width
 
     def __str__(self) -> str:
@@ -139,9 +167,9 @@ class Status(Enum):
     EPOCHS = "The passes asked for are done; the duality gap says how far that is from the optimum."
     INTERRUPTED = "The fit was interrupted: this is the best certified point so far."
     STATIONARY = "The projected gradient is within tol; the problem is not convex, so other points may be better."
-    UNTRAINED = "A machine could not be trained well enough for its gradient to be known: scale the kernels."
+    UNTRAINED = "An SVM could not be trained well enough for its gradient to be known: scale the kernels."
     KINK = "No step along the gradient helps, which kernels of low rank can cause: raise tol, or add an RBF kernel."
-    STEEP = "max_iter machines were trained before the projected gradient met tol: raise max_iter or tol."
+    STEEP = "max_iter SVMs were trained before the projected gradient met tol: raise max_iter or tol."
 
 
 @dataclass
@@ -187,13 +215,13 @@ class Stationarity:
         Root of the fall of the objective's logarithm that a unit step against its gradient promises once it is
         projected on what is allowed: the gradient's length where no bound is in the way, zero where stationary only.
     gap : float
-        Certified relative duality gap of the machine at the parameters reached, which is a convex problem.
+        Certified relative duality gap of the SVM at the parameters reached, which is a convex problem.
 
     Examples
     --------
     >>> from kernelweave.problem import Stationarity
     >>> print(Stationarity(value=2.0, violation=5e-4, gap=1e-9))
-    objective 2: not a convex problem, violation of stationarity 5.0e-04; its machine is certified to a gap of 1.0e-09
+    objective 2: not a convex problem, violation of stationarity 5.0e-04; its SVM is certified to a gap of 1.0e-09
     """
 
     value: float
@@ -203,7 +231,7 @@ class Stationarity:
     def __str__(self) -> str:
         return (
             f"objective {self.value:.8g}: not a convex problem, violation of stationarity {self.violation:.1e}; "
-            f"its machine is certified to a gap of {self.gap:.1e}"
+            f"its SVM is certified to a gap of {self.gap:.1e}"
         )
 
 
@@ -212,7 +240,7 @@ class Descent(History):
     """Objectives along a fit of a problem that is not convex, one row for each step taken.
 
     ``lower`` and ``upper`` bracket the objective at that step's parameters, ``violation`` is how far from stationary
-    they were, and ``iteration`` counts machines.
+    they were, and ``iteration`` counts SVMs.
     """
 
     violation: list[float] = field(default_factory=list)
@@ -235,7 +263,7 @@ class Solution:
     beta: np.ndarray
     coef: np.ndarray
     weights: np.ndarray
-    intercept: float
+    intercept: Any
     certificate: Certificate
     status: Status
     history: History

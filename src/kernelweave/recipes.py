@@ -15,7 +15,8 @@ from . import report
 from .estimators import BoostedMKLClassifier, MKLClassifier, NonconvexMKLClassifier
 from .grams import Nystroem
 from .penalties import Lp, Mixed, SpectralNorm
-from .solvers import MWU, Mirror
+from .solvers import Mirror
+from .solvers.literature import MWU
 from .weightings import Alignment, CentredAlignment, EasyMKL
 
 QUADRATIC = ("hinge", "squared_hinge", "squared")
@@ -33,7 +34,7 @@ PAGE = """# Methods by name
 its own.
 
 - **minimises**: the problem, with `f_k` the part of the decision function in kernel k and `w` the weights, from zero on
-  unless said. What stands after a semicolon is learned before the machine. `A(., .)` is the cosine between two
+  unless said. What stands after a semicolon is learned before the SVM. `A(., .)` is the cosine between two
   matrices, read as vectors.
 - **convex**: whether an answer is the best there is; if so, its duality gap proves it.
 - **sparse**: whether kernels that do not help get weight zero exactly.
@@ -211,7 +212,7 @@ _RECIPES = [
         sparse=True,
         losses=("hinge", "logistic", "your own"),
         scales="1e4, stored or on demand; streams",
-        settings={"multiclass": "joint"},
+        settings={"multiclass": "joint", "fit_intercept": False},
     ),
     Recipe(
         name="obscure",
@@ -221,7 +222,7 @@ _RECIPES = [
         solver=Mirror(epochs=20),
         losses=("hinge", "logistic", "your own"),
         scales="1e4, stored or on demand; streams",
-        settings={"multiclass": "joint"},
+        settings={"multiclass": "joint", "fit_intercept": False},
     ),
     Recipe(
         name="nuc-mkl",

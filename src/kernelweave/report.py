@@ -3,10 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-__all__ = ["kernels_by_weight", "summary", "table"]
+__all__ = ["Certificates", "kernels_by_weight", "summary", "table"]
+
+
+class Certificates(list[Any]):
+    """The certificates of several problems, a list; printed, one line for each.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The name of each problem.
+    certificates : sequence of Certificate
+        What is known of each.
+
+    Examples
+    --------
+    >>> from kernelweave.problem import Certificate
+    >>> from kernelweave.report import Certificates
+    >>> print(Certificates(["a", "bc"], [Certificate(1.0, 1.25), Certificate(2.0, 2.0)]))
+    a   1 <= optimum <= 1.25  (relative gap 2.00e-01)
+    bc  2 <= optimum <= 2  (relative gap 0.00e+00)
+    """
+
+    def __init__(self, names: Sequence[str], certificates: Sequence[Any]):
+        super().__init__(certificates)
+        self.names = list(names)
+
+    @property
+    def gap(self) -> float:
+        """The largest relative duality gap of all."""
+        return max(certificate.gap for certificate in self)
+
+    def __str__(self) -> str:
+        width = max(map(len, self.names), default=0)
+        return "\n".join(f"{name:<{width}}  {one}" for name, one in zip(self.names, self, strict=True))
 
 
 def table(rows: Sequence[Sequence[str]], header: Sequence[str], left: int = 1) -> str:
@@ -72,7 +106,7 @@ def summary(
     names : sequence of str
         The name of each kernel.
     weights : array of shape (m,) or (n_problems, m)
-        The weight of each kernel, for each binary problem when there are several.
+        The weight of each kernel, for each problem when there are several.
     gap, tol : float
         The certified relative gap and the one that was asked for.
     n_samples, n_support : int
@@ -86,7 +120,7 @@ def summary(
     status : str
         How the fit ended, as a sentence.
     problems : sequence of str, optional
-        The name of each binary problem; needed only when there are several.
+        The name of each problem; needed only when there are several.
     lost : array of shape (m,), optional
         Share of each kernel that an approximation lost; the gap is then of the approximated kernels.
     stationarity : float, optional

@@ -1,13 +1,13 @@
-"""Weights of kernels learned before the machine: from kernels and labels alone, then held fixed.
+"""Weights of kernels learned before the SVM: from kernels and targets alone, then held fixed.
 
 An estimator takes them in the place of a penalty, ``MKLClassifier(penalty=CentredAlignment("conic"))``: each binary
-problem gets its own weights, and the machine on the weighted sum is certified as any other.
+problem gets its own weights, and the SVM on the weighted sum is certified as any other.
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -19,8 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from .arrays import Array, namespace, to_host
 from .assemble import check_number
 from .assemble.definite import positive_part
-from .grams import DenseGram, ProductGram
-from .grams.base import GramStack
+from .grams import DenseGram, EntryGram, FactorGram, GramStack, ProductGram
 from .losses import SquaredHinge
 from .penalties import _NAMES as PENALTIES
 from .penalties import Fixed, MixingPenalty, make_penalty
@@ -29,16 +28,28 @@ from .solvers import solve
 
 __all__ = ["Alignment", "CentredAlignment", "EasyMKL", "Weighting", "make_mixing"]
 
-ROUNDING = 100 * float(np.finfo(float).eps)  # share of a kernel's size that rounding may leave after centring
-NOTHING = "No kernel tells the two classes apart, so none can be weighed: use penalty='uniform'."
+NOTHING = "No kernel tells the two classes apart, or numbers, so none can be weighed: use penalty='uniform'."
+
+
+@dataclass(frozen=True)
+class WeightingSettings:
+    """Constants of weightings."""
+
+    rounding: float = 100 * float(np.finfo(float).eps)  #: share of a kernel's size that rounding may leave of none
+
+
+SETTINGS = WeightingSettings()
 
 
 class Weighting(BaseEstimator):
-    """How kernels are weighed before a machine is trained on their weighted sum.
+    """How kernels are weighed before an SVM is trained on their weighted sum.
 
     A ``sample_weight`` counts here as repeats of a sample do; ``class_weight`` and ``C`` are costs of errors, which
-    only the machine knows.
+    only the SVM knows.
     """
+
+    #: kinds of targets that it weighs kernels by, as `Loss.tasks` names them
+    tasks: tuple[str, ...] = ("binary",)
 
     def check(self) -> None:
         """Refuse parameters that make no sense."""
@@ -46,7 +57,7 @@ class Weighting(BaseEstimator):
     def weights(
         self,
         gram: GramStack,
-        y: Array,  # (n,) -1 and +1
+        y: Array,  # (n,) -1 and +1, or numbers
         sample_weight: Array | None = None,  # (n,) 2 means the same as the sample twice
     ) -> np.ndarray:  # (m,)
         """Return one weight for each kernel."""
@@ -54,8 +65,9 @@ class Weighting(BaseEstimator):
 
 
 class Alignment(Weighting):
-    """Weights by how much kernels resemble ``yy'``, the kernel that tells the two classes apart.
+    """Weights by how much kernels resemble ``yy'``, the kernel that tells the two classes, or numbers, apart.
 
+    Estimators standardise targets that are numbers: to a mean square of one and, with an intercept, a mean of zero.
     With ``<A, B>`` the sum of all products of entries, and ``A(A, B)`` the cosine ``<A, B> / (|A| |B|)``:
 
     - "ratio": ``A(K_k, yy')``, scaled to sum to one;
@@ -85,6 +97,8 @@ class Alignment(Weighting):
     >>> Alignment("conic").weights(gram, y).round(4)
     array([1., 0.])
     """
+
+    tasks = ("binary", "regression")
 
     def __init__(self, kind: str = "ratio"):
         self.kind = kind
@@ -136,6 +150,8 @@ class CentredAlignment(Weighting):
     array([1., 0.])
     """
 
+    tasks = ("binary", "regression")
+
     def __init__(self, kind: str = "conic"):
         self.kind = kind
 
@@ -152,22 +168,22 @@ class CentredAlignment(Weighting):
 
 
 class EasyMKL(Weighting):
-    """Weights by what each kernel adds to the distance between the classes.
+    """Weights by what each kernel adds to the distance between two classes.
 
     In the plain sum of all kernels, the weighted means of the two classes are brought as near to each other as
     ``lam`` lets them: the minimum over ``g``, from zero on and summing to one in each class, of
 
         (1 - lam) g'YKYg + lam g'g
 
-    Weights are ``g'YK_kYg``, scaled to sum to one. That problem is, up to the length of ``g``, a machine with the
-    squared hinge and ``C = (1 - lam) / lam``, and solved as such.
+    Weights are ``g'YK_kYg``, scaled to sum to one. That problem is, up to the length of ``g``, an SVM with the squared
+    hinge and ``C = (1 - lam) / lam``, and solved as such.
 
     Parameters
     ----------
     lam : float, default=0.1
         From above 0, the nearest points of the classes, to 1, the means of all their samples.
     tol : float, default=1e-6
-        Relative duality gap of that machine.
+        Relative duality gap of that SVM.
 
     References
     ----------
@@ -196,12 +212,15 @@ class EasyMKL(Weighting):
     def weights(self, gram: GramStack, y: Array, sample_weight: Array | None = None) -> np.ndarray:
         self.check()
         counts, y = _counts(gram, sample_weight), gram.asarray(y)
-        return _summing_to_one(gram.quad(_means(counts, y) if self.lam == 1 else self._nearest(gram, y, counts)))
+        if not _two_classes(y):
+            raise ValueError(f"{self} tells two classes apart, and y is not of two: use CentredAlignment() instead.")
+        return _summing_to_one(gram.energies(_means(counts, y) if self.lam == 1 else self._nearest(gram, y, counts)))
 
     def _nearest(self, gram: GramStack, y: Array, counts: Array) -> Array:
         """Return the signed combination of samples at which the classes are nearest, but for its length."""
         C = (1.0 - self.lam) / self.lam * counts
-        solution = solve(Problem(gram, SquaredHinge(), Fixed(np.ones(gram.shape[1])), y, C), tol=self.tol)
+        loss, sum_of_all = SquaredHinge().bind(y, C), Fixed(np.ones(gram.shape[1]))
+        solution = solve(Problem(gram, loss, sum_of_all), tol=self.tol)
         if solution.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         if not solution.converged:
@@ -243,7 +262,7 @@ def make_mixing(spec: Any) -> MixingPenalty | Weighting:
     return make_penalty(spec)
 
 
-# -- a machine on weighted kernels ------------------------------------------------------------------------
+# -- an SVM on weighted kernels ------------------------------------------------------------------------
 
 
 def weighed(
@@ -253,17 +272,47 @@ def weighed(
     psd: str,
 ) -> Problem:
     """Return the problem with weights learned and held fixed; its own penalty plays no part."""
-    if len(problem.shape) > 1:
-        raise ValueError(
-            f"penalty {weighting} tells two classes apart, and {problem.loss} takes all classes at once: use "
-            "multiclass='ovr' or 'ovo' with another loss, or a penalty such as 'lp'."
-        )
-    weights = weighting.weights(problem.gram, problem.y, sample_weight)
+    _refuse_targets(problem, weighting)
+    y = problem.loss.y
+    y = y if _two_classes(y) else _standardised(y, _counts(problem.gram, sample_weight), problem.bias)
+    weights = weighting.weights(problem.gram, y, sample_weight)
     if np.all(weights >= 0):
         return replace(problem, penalty=Fixed(weights))
     gram = SignedSum(problem.gram, weights, sample_weight, psd, problem.bias)
     size = float(np.average(gram.diagonal()[:, 0], weights=sample_weight))
     return replace(problem, gram=gram, penalty=Fixed(np.array([1.0 / size if size > 0 else 1.0])))
+
+
+def _refuse_targets(problem: Problem, weighting: Weighting) -> None:
+    """Refuse problems without one column of targets that kernels could be compared with."""
+    if problem.loss.several:
+        raise ValueError(
+            f"penalty {weighting} compares kernels with one target for each sample, and {problem.loss} has several: "
+            "use multiclass='ovr' or 'ovo' with another loss, a fit for each target, or a penalty such as 'lp'."
+        )
+    if not set(weighting.tasks) & set(problem.loss.loss.tasks):
+        raise ValueError(
+            f"penalty {weighting} is for {' or '.join(weighting.tasks)} targets, which {problem.loss} does not learn: "
+            "use a penalty such as 'lp' or 'uniform'."
+        )
+
+
+def _two_classes(y: Array) -> bool:
+    """Whether targets are the labels -1 and +1, both of them."""
+    xp = namespace(y)
+    return bool(xp.all(xp.abs(y) == 1.0)) and bool(xp.any(y > 0)) and bool(xp.any(y < 0))
+
+
+def _standardised(
+    y: Array,  # (n,)
+    counts: Array,  # (n,)
+    centred: bool,
+) -> Array:  # (n,)
+    """Return numbers with mean square one and, if ``centred``, with mean zero; zeros where nothing is left of them."""
+    xp, whole = namespace(y), float(namespace(y).sum(counts))
+    moved = y - float(xp.sum(counts * y)) / whole if centred else y
+    size = (float(xp.sum(counts * moved**2)) / whole) ** 0.5
+    return moved / size if size > SETTINGS.rounding * float(xp.max(xp.abs(y))) else 0.0 * y
 
 
 class SignedSum(DenseGram):
@@ -284,7 +333,7 @@ class SignedSum(DenseGram):
     """
 
     def __init__(self, gram: GramStack, weights: np.ndarray, sample_weight: np.ndarray, psd: str, centred: bool):
-        if not hasattr(gram, "combine"):
+        if not isinstance(gram, EntryGram):
             raise ValueError(
                 "Kernels with weights below zero can be added up only with their entries, which features of low rank "
                 "do not have: use approximation=None, or CentredAlignment('conic')."
@@ -343,30 +392,33 @@ def _vectors(
     counts, y = _counts(gram, sample_weight), gram.asarray(y)
     if centred:
         y = y - namespace(y).sum(counts * y) / namespace(y).sum(counts)
-    root = _root_of_factors if hasattr(gram, "fold") else _root_of_entries
-    vectors = root(gram, y, counts, centred)
+    if isinstance(gram, FactorGram):
+        vectors = _root_of_factors(gram, y, counts, centred)
+    else:
+        vectors = _root_of_entries(ProductGram(gram), y, counts, centred)
     return vectors[:, :-1], vectors[:, -1]
 
 
-def _root_of_factors(gram: GramStack, y: Array, counts: Array, centred: bool) -> np.ndarray:
+def _root_of_factors(gram: FactorGram, y: Array, counts: Array, centred: bool) -> np.ndarray:
     """Root of the products, which are ``|V_k'V_l|^2``, as ``yy'`` has the factor y."""
     xp = namespace(y)
-    inner, towards = to_host(gram.weighted(counts)), to_host(gram.fold(counts * y))
+    inner, towards = to_host(gram.weighted(counts)), to_host(gram.rmatvec(counts * y))
     if centred:
-        sums = to_host(gram.fold(counts))
+        sums = to_host(gram.rmatvec(counts))
         inner = inner - np.outer(sums, sums) / float(xp.sum(counts))
-    products = np.add.reduceat(np.add.reduceat(inner**2, gram.starts, axis=0), gram.starts, axis=1)
-    likeness = np.add.reduceat(towards**2, gram.starts)[:, None]
+    starts = np.cumsum(gram.ranks) - gram.ranks
+    products = np.add.reduceat(np.add.reduceat(inner**2, starts, axis=0), starts, axis=1)
+    likeness = np.add.reduceat(towards**2, starts)[:, None]
     square = np.full((1, 1), float(xp.sum(counts * y**2)) ** 2)
     values, vectors = np.linalg.eigh(np.block([[products, likeness], [likeness.T, square]]))
-    noise = len(values) * ROUNDING * values[-1]
+    noise = len(values) * SETTINGS.rounding * values[-1]
     return np.sqrt(np.where(values > noise, values, 0.0))[:, None] * vectors.T
 
 
-def _root_of_entries(gram: GramStack, y: np.ndarray, counts: np.ndarray, centred: bool) -> np.ndarray:
+def _root_of_entries(pairs: ProductGram, y: np.ndarray, counts: np.ndarray, centred: bool) -> np.ndarray:
     """Triangular factor of the matrix whose columns are all entries, some rows of pairs of samples at a time."""
-    n, m = gram.shape
-    pairs, everyone, root = ProductGram(gram), np.arange(n), np.sqrt(counts)
+    gram, (n, m) = pairs.base, pairs.base.shape
+    everyone, root = np.arange(n), np.sqrt(counts)
     if centred:
         mean = gram.products(counts / counts.sum())
         grand = counts @ mean / counts.sum()
@@ -388,7 +440,7 @@ def _lengths(kernels: np.ndarray, gram: GramStack) -> np.ndarray:  # (m,)
     """Return ``|K_k|``, infinite for kernels of which centring left nothing but rounding."""
     lengths, diagonal = np.linalg.norm(kernels, axis=0), gram.diagonal()
     largest = gram.shape[0] * to_host(namespace(diagonal).max(diagonal, axis=0))  # what a length is at most
-    return np.where(lengths > ROUNDING * largest, lengths, np.inf)
+    return np.where(lengths > SETTINGS.rounding * largest, lengths, np.inf)
 
 
 def _nearest_to_zero(points: np.ndarray) -> np.ndarray:  # (r, m) -> (m,)
@@ -411,6 +463,6 @@ def _summing_to_one(values: np.ndarray) -> np.ndarray:
 
 def _refuse_orthogonal(units: np.ndarray, ideal: np.ndarray) -> np.ndarray:
     """Return kernels of length one, if any of them is aligned with ``yy'`` at all."""
-    if np.all(ideal @ units <= ROUNDING * np.linalg.norm(ideal)):
+    if np.all(ideal @ units <= SETTINGS.rounding * np.linalg.norm(ideal)):
         raise ValueError(NOTHING)
     return units

@@ -1,9 +1,9 @@
-"""The door: the user's samples, labels and kernels in; problems on stored kernels out."""
+"""The door: the user's samples, targets and kernels in; problems on stored kernels out."""
 
 from .base import Assembly, Predictor
 from .combined import Combination, gated_sum, gaussian_product, squared_sum
 from .factors import FactorAssembly, FactorExpansion, described, from_factors
-from .labels import Targets, Task, read_targets, read_weight, split_tasks
+from .labels import Labels, class_targets, given_factors, read_labels, split_classes
 from .memory import available_memory, check_memory
 from .parameters import Options, check_number, check_whole
 from .products import (
@@ -15,7 +15,19 @@ from .products import (
     paired,
 )
 from .stacks import KernelAssembly, from_samples, from_stack, read_stack, real_array, resolve_bank
-from .tensors import check_together, read_labels, read_tensor
+from .targets import (
+    Numbers,
+    Subproblem,
+    Targets,
+    number_targets,
+    outlier_targets,
+    read_numbers,
+    read_survival,
+    read_weight,
+    survival_targets,
+    target_names,
+)
+from .tensors import check_together, read_tensor
 
 __all__ = [
     "Assembly",
@@ -25,32 +37,41 @@ __all__ = [
     "FactorProductAssembly",
     "FactorProductExpansion",
     "KernelAssembly",
+    "Labels",
+    "Numbers",
     "Options",
     "Predictor",
     "ProductAssembly",
     "ProductExpansion",
+    "Subproblem",
     "Targets",
-    "Task",
     "available_memory",
     "check_memory",
     "check_number",
     "check_products",
     "check_together",
     "check_whole",
+    "class_targets",
     "described",
     "from_factors",
     "from_samples",
     "from_stack",
     "gated_sum",
     "gaussian_product",
+    "given_factors",
+    "number_targets",
+    "outlier_targets",
     "paired",
     "read_labels",
+    "read_numbers",
     "read_stack",
-    "read_targets",
+    "read_survival",
     "read_tensor",
     "read_weight",
     "real_array",
     "resolve_bank",
-    "split_tasks",
+    "split_classes",
     "squared_sum",
+    "survival_targets",
+    "target_names",
 ]

@@ -14,7 +14,7 @@ from ..grams.base import GramStack
 from ..losses import Loss
 from ..penalties import MixingPenalty
 from ..problem import Problem
-from .labels import Targets, Task
+from .targets import Subproblem, Targets
 
 
 class Predictor(Protocol):
@@ -30,7 +30,12 @@ class Predictor(Protocol):
         """Training rows and kernels, as a precomputed stack must have them."""
         ...
 
-    def decide(self, X: Any) -> Array:  # (n, n_problems)
+    @property
+    def degree(self) -> int:
+        """Kernels in a product: 1 where kernels themselves are added up."""
+        ...
+
+    def decide(self, X: Any) -> Array:  # (n, n_outputs)
         """Return the decision values of new samples."""
         ...
 
@@ -54,15 +59,18 @@ class Assembly(ABC):
     def predictor(
         self,
         targets: Targets,
-        weights: np.ndarray,  # (n_problems, m)
-        coef: Array,  # (n_problems, n)
-        intercept: np.ndarray,  # (n_problems,)
+        weights: np.ndarray,  # (n_outputs, m)
+        coef: Array,  # (n_outputs, n)
+        intercept: np.ndarray,  # (n_outputs,)
     ) -> Predictor:
         """Keep what prediction needs: no kernel without weight, no Gram matrix, no training features."""
 
     @abstractmethod
-    def check_energies(self, problem: Problem, beta: Array) -> None:
-        """Refuse an answer along which a kernel shows that it is not positive semidefinite."""
+    def check_energies(self, gram: GramStack, beta: Array) -> None:
+        """Refuse an answer along which a kernel shows that it is not positive semidefinite.
+
+        ``gram`` is what the answer was found on: this assembly's, or a part of it.
+        """
 
     def cut(self, penalty: MixingPenalty) -> MixingPenalty:
         """Return the penalty on the kernels kept: parameters with one entry per kernel lose entries too."""
@@ -73,11 +81,20 @@ class Assembly(ABC):
         parameters = penalty.get_params(deep=False)
         return type(penalty)(**{name: _entries(value, self.kept, m) for name, value in parameters.items()})
 
-    def problem(self, task: Task, loss: Loss, penalty: MixingPenalty, C: Array, bias: bool) -> Problem:
-        """Return the problem that a task poses to these kernels; C holds one cost for each row."""
-        if task.rows is None:
-            return Problem(self.gram, loss, penalty, task.y, C, bias)
-        return Problem(self.gram.take(task.rows), loss, penalty, task.y, namespace(C).take(C, task.rows), bias)
+    def problem(
+        self,
+        subproblem: Subproblem,
+        loss: Loss,
+        penalty: MixingPenalty,
+        C: Array,  # (n,)
+        dual_sum: float | None,
+    ) -> Problem:
+        """Return one problem on these kernels; C holds the cost of each row that counts."""
+        rows = subproblem.rows
+        if rows is None:
+            return Problem(self.gram, loss.bind(subproblem.y, C), penalty, dual_sum)
+        bound = loss.bind(subproblem.y, namespace(C).take(C, rows))
+        return Problem(self.gram.take(rows), bound, penalty, dual_sum)
 
 
 def _entries(value: Any, kept: np.ndarray, m: int) -> Any:

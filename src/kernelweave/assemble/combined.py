@@ -1,6 +1,6 @@
 """Kernels that parameters turn into one kernel, not as a weighted sum: squares, products of powers, sums with gates.
 
-The machines on them are convex problems; the choice of the parameters is not.
+The SVM on each is a convex problem; the choice of the parameters is not.
 """
 
 from __future__ import annotations
@@ -8,22 +8,21 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import csr_array, issparse, vstack
 from scipy.special import expit, softmax
 
-from ..grams import DenseGram, ProductGram
+from ..grams import DenseGram, GramStack, ProductGram
 from ..grams.products import ProductEnergies
 from ..kernels import RBF, Kernel
 from ..penalties.prox import project_simplex
-from ..problem import Problem
 from .base import Assembly
 from .expansion import Expansion, decided
-from .labels import Targets
 from .products import ProductAssembly
 from .stacks import KernelAssembly
+from .targets import Targets
 
 
 class Combination(Assembly):
@@ -94,8 +93,8 @@ class SquaredSum(ProductAssembly, Combination):
     def take(self, rows: np.ndarray) -> SquaredSum:
         return replace(self, gram=self.gram.take(rows))
 
-    def check_energies(self, problem: Problem, beta: np.ndarray) -> None:
-        self.kernels.check_energies(problem, beta)
+    def check_energies(self, gram: GramStack, beta: np.ndarray) -> None:
+        self.kernels.check_energies(gram, beta)
 
 
 def squared_sum(made: KernelAssembly) -> SquaredSum:
@@ -116,7 +115,7 @@ class GaussianProduct(Combination):
     widths: Any  # (m, d) gamma of each kernel on each column, sparse: most kernels are on few
     cost: float
     power: int
-    scaled: np.ndarray | None = None  # (n_problems, d) the width of each column, once it is known
+    scaled: np.ndarray | None = None  # (n_outputs, d) the width of each column, once it is known
 
     @property
     def storage(self) -> str:
@@ -148,7 +147,7 @@ class GaussianProduct(Combination):
     def at(self, thetas: Sequence[np.ndarray]) -> GaussianProduct:
         return replace(self, scaled=np.array(thetas) @ self.widths)
 
-    def check_energies(self, problem: Problem, beta: np.ndarray) -> None:
+    def check_energies(self, gram: GramStack, beta: np.ndarray) -> None:
         """Gaussians are positive semidefinite: there is nothing to refuse."""
 
     def predictor(
@@ -194,21 +193,22 @@ class GaussianExpansion:
     """What prediction needs: the support vectors, and the width of each column for each problem."""
 
     X: Any  # (s, d)
-    widths: np.ndarray  # (n_problems, d)
-    coef: np.ndarray  # (n_problems, s)
-    intercept: np.ndarray  # (n_problems,)
+    widths: np.ndarray  # (n_outputs, d)
+    coef: np.ndarray  # (n_outputs, s)
+    intercept: np.ndarray  # (n_outputs,)
     shape: tuple[int, int]
+    degree: ClassVar[int] = 1
 
     @property
     def like(self) -> Any:
         """The support vectors: new samples must be of their library and precision."""
         return self.X
 
-    def decide(self, X: Any) -> np.ndarray:  # (n, n_problems)
+    def decide(self, X: Any) -> np.ndarray:  # (n, n_outputs)
         """Return the decision values of new samples."""
         return decided(X, self.intercept, self.X.shape[0], self._sums)
 
-    def _sums(self, X: Any) -> np.ndarray:  # (n, n_problems)
+    def _sums(self, X: Any) -> np.ndarray:  # (n, n_outputs)
         parts = zip(self.widths, self.coef, strict=True)
         return np.column_stack([gaussian(X, self.X, width) @ coef for width, coef in parts])
 
@@ -223,12 +223,12 @@ class Gate:
 
     kind: str
     center: np.ndarray  # (d,) mean of each column
-    spread: np.ndarray  # (d,) its deviation times sqrt(d)
+    width: np.ndarray  # (d,) its deviation times sqrt(d)
 
     def __call__(self, X: Any, theta: np.ndarray) -> np.ndarray:  # (n, m)
         """Return the weights of the kernels at each sample."""
         table = theta.reshape(-1, self.center.size + 1)
-        slopes = table[:, :-1] / self.spread
+        slopes = table[:, :-1] / self.width
         scores = X @ slopes.T + (table[:, -1] - slopes @ self.center)
         return softmax(scores, axis=1) if self.kind == "softmax" else expit(scores)
 
@@ -244,7 +244,7 @@ class Gate:
         else:
             change = eta * (1.0 - eta) * change
         total = change.sum(axis=0)
-        slopes = ((X.T @ change).T - np.outer(total, self.center)) / self.spread
+        slopes = ((X.T @ change).T - np.outer(total, self.center)) / self.width
         return np.column_stack([slopes, total]).ravel()
 
 
@@ -297,15 +297,15 @@ class GatedSum(Combination):
     def at(self, thetas: Sequence[np.ndarray]) -> GatedSum:
         return replace(self, thetas=thetas)
 
-    def check_energies(self, problem: Problem, beta: np.ndarray) -> None:
-        self.kernels.check_energies(problem, beta)
+    def check_energies(self, gram: GramStack, beta: np.ndarray) -> None:
+        self.kernels.check_energies(gram, beta)
 
     def predictor(
         self, targets: Targets, weights: np.ndarray, coef: np.ndarray, intercept: np.ndarray
     ) -> GatedExpansion:
         expansion = self.kernels.predictor(targets, weights, coef, intercept)
         rows = np.flatnonzero(np.isin(targets.rows, expansion.rows))
-        gates = np.stack([self.gate(self.X[rows], theta) for theta in self.thetas], axis=2)  # (s, a, n_problems)
+        gates = np.stack([self.gate(self.X[rows], theta) for theta in self.thetas], axis=2)  # (s, a, n_outputs)
         places, columns = np.searchsorted(self.kept, expansion.active), []
         for a, k in zip(places.tolist(), expansion.active.tolist(), strict=True):
             column = self.scales[k] * gates[:, a] * expansion.coef
@@ -319,10 +319,11 @@ class GatedExpansion:
     """What prediction needs: kernels against support vectors, the support vectors' side of each gate, and the gate."""
 
     kernels: Expansion
-    columns: list[np.ndarray]  # (s, n_problems) coefficients of each kernel, times gate and scale
+    columns: list[np.ndarray]  # (s, n_outputs) coefficients of each kernel, times gate and scale
     gate: Gate
     thetas: Sequence[np.ndarray]  # one for each problem
     places: np.ndarray  # (a,) of the kernels with weight among those with a gate
+    degree: ClassVar[int] = 1
 
     @property
     def like(self) -> Any:
@@ -334,11 +335,11 @@ class GatedExpansion:
         """Training rows and kernels."""
         return self.kernels.shape
 
-    def decide(self, X: Any) -> np.ndarray:  # (n, n_problems)
+    def decide(self, X: Any) -> np.ndarray:  # (n, n_outputs)
         """Return the decision values of new samples."""
         return decided(X, self.kernels.intercept, self.kernels.rows.size, self._sums)
 
-    def _sums(self, X: Any) -> np.ndarray:  # (n, n_problems)
+    def _sums(self, X: Any) -> np.ndarray:  # (n, n_outputs)
         gates = np.stack([self.gate(X, theta) for theta in self.thetas], axis=2)
         parts = self.kernels.matrices(X)
         return sum(gates[:, self.places[k]] * (matrix @ self.columns[k]) for k, matrix in parts)

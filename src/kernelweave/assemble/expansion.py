@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,10 +16,10 @@ BLOCK = 32 * 2**20  # bytes of one kernel's entries computed at a time when pred
 
 def decided(
     X: Any,  # (n, d)
-    intercept: np.ndarray,  # (n_problems,)
+    intercept: np.ndarray,  # (n_outputs,)
     width: int,
     sums: Callable[[Any], np.ndarray],
-) -> np.ndarray:  # (n, n_problems)
+) -> np.ndarray:  # (n, n_outputs)
     """Return the intercepts plus what ``sums`` returns of some rows at a time, as ``width`` numbers a row allow."""
     out = np.tile(intercept, (X.shape[0], 1))
     step = max(1, BLOCK // (8 * max(width, 1)))
@@ -44,22 +44,23 @@ class Expansion:
     active: np.ndarray  # (a,) positions among all kernels
     rows: np.ndarray  # (s,) positions among the training rows
     X: Any  # (s, d) None for precomputed stacks
-    weights: np.ndarray  # (a, n_problems) times the kernels' scales
-    coef: np.ndarray  # (s, n_problems)
+    weights: np.ndarray  # (a, n_outputs) times the kernels' scales
+    coef: np.ndarray  # (s, n_outputs)
     clipped: dict[int, np.ndarray]  # coefficients of each clipped kernel, by its place in `active`
-    intercept: np.ndarray  # (n_problems,)
+    intercept: np.ndarray  # (n_outputs,)
     shape: tuple[int, int]  # training rows and kernels that a precomputed stack must have
+    degree: ClassVar[int] = 1
 
     @property
     def like(self) -> Any:
         """The support vectors: new samples must be of their library and precision."""
         return self.X
 
-    def decide(self, X: Any) -> np.ndarray:  # (n, n_problems)
+    def decide(self, X: Any) -> np.ndarray:  # (n, n_outputs)
         """Return the decision values of new samples."""
         return decided(X, self.intercept, self.rows.size, self._sums)
 
-    def _sums(self, X: Any) -> np.ndarray:  # (n, n_problems)
+    def _sums(self, X: Any) -> np.ndarray:  # (n, n_outputs)
         parts = self.matrices(X)
         return sum((matrix @ self.clipped.get(k, self.coef)) * self.weights[k] for k, matrix in parts)
 

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import issparse
 
 from ..arrays import Array, device_of, dtype_name, is_foreign, like, namespace, readable
-from ..grams import Approximation, LowRankGram
+from ..grams import Approximation, GramStack, LowRankGram
 from ..kernels import Kernel
-from ..problem import Problem
 from .base import Assembly, say_dropped
 from .expansion import finite
-from .labels import Targets
 from .memory import allowed_features
 from .parameters import Options
 from .stacks import resolve_bank
+from .targets import Targets
 
 
 def described(approximation: Approximation) -> str:
@@ -52,12 +51,12 @@ class FactorAssembly(Assembly):
         kernels = f"{m} kernel{'s' * (m != 1)}, {features.shape[1]} columns"
         return f"low rank {dtype_name(features)}, {kernels}, {readable(size)} ({described(self.approximation)})"
 
-    def check_energies(self, problem: Problem, beta: Array) -> None:
+    def check_energies(self, gram: GramStack, beta: Array) -> None:
         """Features are positive semidefinite by construction: there is nothing to refuse."""
 
     def predictor(self, targets: Targets, weights: np.ndarray, coef: Array, intercept: np.ndarray) -> FactorExpansion:
-        columns = np.repeat(weights[:, self.kept].T, self.gram.ranks, axis=0)  # (D, n_problems)
-        z = self.gram.fold(namespace(coef).matrix_transpose(coef)) * like(coef, columns)
+        columns = np.repeat(weights[:, self.kept].T, self.gram.ranks, axis=0)  # (D, n_outputs)
+        z = self.gram.rmatvec(namespace(coef).matrix_transpose(coef)) * like(coef, columns)
         shape = (targets.n_rows, len(self.names))
         return FactorExpansion(self.maps.predictor(z), like(coef, intercept), self.like, shape)
 
@@ -66,12 +65,13 @@ class FactorAssembly(Assembly):
 class FactorExpansion:
     """What prediction needs: the maps of kernels with weight, and one number for each of their columns."""
 
-    linear: Any  # decide(X) -> (n, n_problems)
-    intercept: Array  # (n_problems,)
+    linear: Any  # decide(X) -> (n, n_outputs)
+    intercept: Array  # (n_outputs,)
     like: Array  # of the library, device and precision that new samples must have
     shape: tuple[int, int]
+    degree: ClassVar[int] = 1
 
-    def decide(self, X: Any) -> Array:  # (n, n_problems)
+    def decide(self, X: Any) -> Array:  # (n, n_outputs)
         """Return the decision values of new samples."""
         return finite(self.linear.decide(X) + self.intercept)
 

@@ -2,60 +2,53 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import block_diag
 
 from ..arrays import readable
-from ..grams import FactorProducts
+from ..grams import FactorProducts, GramStack, ProductGram, products_for
 from ..grams.factorproducts import check_degree
-from ..penalties import Fixed, SpectralNorm
-from ..problem import Problem
+from ..penalties import MixingPenalty
 from .base import Assembly
 from .expansion import Expansion, decided
 from .factors import FactorAssembly
-from .labels import Targets
 from .memory import check_products_memory
 from .parameters import Options
 from .stacks import KernelAssembly
+from .targets import Targets
 
 UNITY = "unity"  # name of the kernel that is 1 everywhere
 
 
+def weighs_products(penalty: Any) -> bool:
+    """Whether what is given in the place of a penalty weighs products of kernels."""
+    return isinstance(penalty, MixingPenalty) and penalty.products
+
+
 def check_products(penalty: Any, options: Options) -> None:
     """Refuse products of more than two kernels that are only approximated, before any work is done."""
-    if isinstance(penalty, SpectralNorm) and options.approximation is not None:
+    if weighs_products(penalty) and options.approximation is not None:
         check_degree(penalty.degree)
 
 
 def paired(assembly: Assembly, penalty: Any, options: Options) -> Assembly:
-    """Return the assembly of what a penalty weighs: the kernels, or all pairs of them."""
-    if not isinstance(penalty, SpectralNorm):
+    """Return the assembly of what a penalty weighs: the kernels, or products of them."""
+    if not weighs_products(penalty):
         return assembly
-    names, kept, scales = assembly.names, assembly.kept, assembly.scales
-    if penalty.linear_terms:
+    names, kept, scales, lost = assembly.names, assembly.kept, assembly.scales, assembly.lost
+    gram = products_for(assembly.gram, penalty)
+    if gram.linear_terms:
         names, kept, scales = [*names, UNITY], np.append(kept, len(names)), np.append(scales, 1.0)
-    if isinstance(assembly, FactorAssembly):
-        return _paired_factors(assembly, penalty, names, kept, scales, options)
+        lost = None if lost is None else np.append(lost, 0.0)
+    if isinstance(gram, FactorProducts):
+        assert isinstance(assembly, FactorAssembly)
+        check_products_memory(gram, options.memory)
+        return FactorProductAssembly(gram, names, kept, scales, lost, assembly)
     assert isinstance(assembly, KernelAssembly)
-    return ProductAssembly(assembly.gram, names, kept, scales, None, assembly, penalty.degree)
-
-
-def _paired_factors(
-    assembly: FactorAssembly,
-    penalty: SpectralNorm,
-    names: list[str],
-    kept: np.ndarray,
-    scales: np.ndarray,
-    options: Options,
-) -> FactorProductAssembly:
-    gram = FactorProducts(assembly.gram, penalty.linear_terms, penalty.degree)
-    check_products_memory(gram, options.memory)
-    assert assembly.lost is not None
-    lost = np.append(assembly.lost, np.zeros(len(names) - len(assembly.names)))
-    return FactorProductAssembly(gram, names, kept, scales, lost, assembly)
+    return ProductAssembly(gram, names, kept, scales, lost, assembly, gram.degree)
 
 
 @dataclass(frozen=True)
@@ -69,9 +62,10 @@ class ProductAssembly(Assembly):
     def storage(self) -> str:
         return f"{self.kernels.storage}, products not stored"
 
-    def check_energies(self, problem: Problem, beta: np.ndarray) -> None:
+    def check_energies(self, gram: GramStack, beta: np.ndarray) -> None:
         """Refuse an answer along which a kernel shows that it is not positive semidefinite."""
-        self.kernels.check_energies(replace(problem, gram=problem.gram.base, penalty=Fixed()), beta)
+        assert isinstance(gram, ProductGram)
+        self.kernels.check_energies(gram.base, beta)
 
     def predictor(
         self, targets: Targets, weights: np.ndarray, coef: np.ndarray, intercept: np.ndarray
@@ -89,7 +83,7 @@ class ProductExpansion:
 
     kernels: Expansion
     bases: dict[int, np.ndarray]  # positive eigenvectors of each clipped kernel, by its place
-    shift: np.ndarray  # (n_problems,) weight of the kernel that is 1 everywhere
+    shift: np.ndarray  # (n_outputs,) weight of the kernel that is 1 everywhere
     degree: int
 
     @property
@@ -102,15 +96,15 @@ class ProductExpansion:
         """Training rows and kernels that a precomputed stack must have."""
         return self.kernels.shape
 
-    def decide(self, X: Any) -> np.ndarray:  # (n, n_problems)
+    def decide(self, X: Any) -> np.ndarray:  # (n, n_outputs)
         """Return the decision values of new samples."""
         return decided(X, self.kernels.intercept, self.kernels.rows.size * self.shift.size, self._sums)
 
-    def _sums(self, X: Any) -> np.ndarray:  # (n, n_problems)
+    def _sums(self, X: Any) -> np.ndarray:  # (n, n_outputs)
         parts = zip(self._mixed(X), self.kernels.coef.T, strict=True)
         return np.column_stack([mixed**self.degree @ coef for mixed, coef in parts])
 
-    def _mixed(self, X: Any) -> np.ndarray:  # (n_problems, n, s)
+    def _mixed(self, X: Any) -> np.ndarray:  # (n_outputs, n, s)
         """Return each problem's weighted sum of the kernels between new samples and support vectors."""
         mixed = np.tile(self.shift[:, None, None], (1, X.shape[0], self.kernels.rows.size))
         for k, matrix in self.kernels.matrices(X):
@@ -132,7 +126,7 @@ class FactorProductAssembly(Assembly):
     def storage(self) -> str:
         return f"{self.factors.storage}, products {readable(self.gram.nbytes)}"
 
-    def check_energies(self, problem: Problem, beta: np.ndarray) -> None:
+    def check_energies(self, gram: GramStack, beta: np.ndarray) -> None:
         """Features are positive semidefinite by construction, and so are products: there is nothing to refuse."""
 
     def predictor(
@@ -164,15 +158,15 @@ class FactorProductExpansion:
 
     linear: Any  # decide(X) -> (n, r) values of the linear functions
     shift: np.ndarray  # (r,) added to them, for the kernel that is 1 everywhere
-    signs: np.ndarray  # (r, n_problems) of their squares, 0 where they are another problem's
-    intercept: np.ndarray  # (n_problems,)
+    signs: np.ndarray  # (r, n_outputs) of their squares, 0 where they are another problem's
+    intercept: np.ndarray  # (n_outputs,)
     like: np.ndarray  # of the precision that new samples must have
     shape: tuple[int, int]
     degree: ClassVar[int] = 2
 
-    def decide(self, X: Any) -> np.ndarray:  # (n, n_problems)
+    def decide(self, X: Any) -> np.ndarray:  # (n, n_outputs)
         """Return the decision values of new samples."""
         return decided(X, self.intercept, self.shift.size, self._sums)
 
-    def _sums(self, X: Any) -> np.ndarray:  # (n, n_problems)
+    def _sums(self, X: Any) -> np.ndarray:  # (n, n_outputs)
         return (self.linear.decide(X) + self.shift) ** 2 @ self.signs

@@ -9,16 +9,15 @@ from typing import Any
 import numpy as np
 
 from ..arrays import is_foreign, kind_of
-from ..grams import CachedGram, DenseGram
+from ..grams import CachedGram, DenseGram, GramStack
 from ..grams.factors import refuse_infinite
-from ..kernels import Against, Kernel, as_kernels, evaluate
-from ..problem import Problem
+from ..kernels import Kernel, PreparedKernels, as_kernels, evaluate
 from .base import Assembly, say_dropped
 from .definite import ASYMMETRY, check_definite, check_symmetric, clip, refuse_indefinite, some_samples
 from .expansion import Expansion
-from .labels import Targets
 from .memory import cache_bytes, check_memory, fits, row_blocks, rows_at_a_time
 from .parameters import Options
+from .targets import Targets
 
 CACHED = np.dtype(np.float32)  # precision in which columns computed on demand are kept
 
@@ -37,12 +36,12 @@ class KernelAssembly(Assembly):
     def storage(self) -> str:
         return self.gram.storage + (", definiteness looked at on some samples only" if self.doubtful else "")
 
-    def check_energies(self, problem: Problem, beta: np.ndarray) -> None:
+    def check_energies(self, gram: GramStack, beta: np.ndarray) -> None:
         """Refuse an answer along which a kernel shows a negative eigenvalue that the check at the door missed."""
         if not self.doubtful:
             return
-        least = -ASYMMETRY * float(np.sum(beta**2)) * problem.gram.diagonal().mean(axis=0)
-        for k in np.flatnonzero(problem.gram.quad(beta) < least):
+        least = -ASYMMETRY * float(np.sum(beta**2)) * gram.diagonal().mean(axis=0)
+        for k in np.flatnonzero(gram.energies(beta) < least):
             refuse_indefinite(self.names[self.kept[k]])
 
     def predictor(self, targets: Targets, weights: np.ndarray, coef: np.ndarray, intercept: np.ndarray) -> Expansion:
@@ -129,7 +128,7 @@ def _on_demand(
     mean = np.array([share @ _finite_diagonal(kernel, X) for kernel in bank])
     grand = np.zeros(len(bank))
     if options.normalize == "center":
-        grand = CachedGram(bank, X, memory=room, dtype=CACHED).quad(share)
+        grand = CachedGram(bank, X, memory=room, dtype=CACHED).energies(share)
     scales = _scales(mean, grand, X.dtype, options.normalize)
     say_dropped(labels, scales, options.normalize)
     kept = np.flatnonzero(scales)
@@ -172,12 +171,12 @@ def _filled(bank: list[Kernel], X: Any) -> np.ndarray:  # (n, n, m)
     stack = np.empty((n, n, m), dtype=X.dtype)
     step = rows_at_a_time(stack)
     buffer = np.empty((m, min(step, n), n), dtype=stack.dtype)
-    against = Against(bank, X) if step < n else None
+    prepared = PreparedKernels(bank, X) if step < n else None
     for start in range(0, n, step):
         rows = slice(start, min(start + step, n))
         block = buffer[:, : rows.stop - start]
         with np.errstate(over="ignore", invalid="ignore"):  # told by name below
-            for k, matrix in evaluate(bank, X) if against is None else against(X[rows]):
+            for k, matrix in evaluate(bank, X) if prepared is None else prepared(X[rows]):
                 block[k] = matrix
         _check_computed(block, bank)
         stack[rows] = np.moveaxis(block, 0, 2)

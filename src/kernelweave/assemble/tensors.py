@@ -1,10 +1,8 @@
-"""Samples, labels and weights as arrays of another library, read where they are."""
+"""Samples, targets and weights as arrays of another library, read where they are."""
 
 from __future__ import annotations
 
 from typing import Any
-
-from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from ..arrays import Array, device_of, dtype_name, is_foreign, kind_of, namespace
 
@@ -36,19 +34,8 @@ def read_tensor(X: Array) -> Array:
     return X
 
 
-def read_labels(y: Any, X: Array) -> Any:
-    """Return labels for samples of another library: theirs, or NumPy's."""
-    if not is_foreign(y):
-        y = column_or_1d(y, warn=True)
-    elif y.ndim != 1:
-        raise ValueError(f"y must have one dimension; got the shape {tuple(y.shape)}.")
-    check_together("y", y, X)
-    check_consistent_length(X, y)
-    return y
-
-
 def check_together(name: str, values: Any, X: Any) -> None:
-    """Refuse labels or weights that are arrays of another library than X, or on another device."""
+    """Refuse targets or weights that are arrays of another library than X, or on another device."""
     if not is_foreign(values):
         return
     if not is_foreign(X) or namespace(values) is not namespace(X):

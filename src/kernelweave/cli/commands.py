@@ -15,9 +15,10 @@ import numpy as np
 
 from .base import CommandError, asked
 from .demo import demo
-from .files import KINDS, read, write_csv
+from .files import KINDS, Wanted, read, write_csv
 from .models import load, make_pipeline, save
 from .specs import APPROXIMATIONS, GRAMMAR
+from .tasks import TASKS, described, scored
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -55,20 +56,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _fit(options: argparse.Namespace) -> None:
-    """Fit a classifier on a file and say what it found."""
+    """Fit a model on a file and say what it found."""
     from sklearn.model_selection import train_test_split
 
-    data = read(options.data, target=options.target, encode=options.encode)
+    data = read(options.data, Wanted(options.task, options.target, options.event, options.encode))
     rows, held_out = np.arange(data.X.shape[0]), np.arange(0)
     with asked():
         if options.test_size:
+            labels = data.y if data.task == "classification" else None
             rows, held_out = train_test_split(
-                rows, test_size=options.test_size, random_state=options.seed, stratify=data.y
+                rows, test_size=options.test_size, random_state=options.seed, stratify=labels
             )
         pipeline = make_pipeline(data, options).fit(*data.rows(rows))
     print(pipeline[-1].summary())
     if held_out.size:
-        print(f"test accuracy    {pipeline.score(*data.rows(held_out)):.4f} on {held_out.size} rows held out")
+        with asked():
+            name, text = scored(data.task, pipeline, *data.rows(held_out))
+        print(f"{'test ' + name:<15}  {text} held out")
     if options.out:
         save(pipeline, data, options)
 
@@ -77,28 +81,37 @@ def _predict(options: argparse.Namespace) -> None:
     """Predict the rows of a file with a saved model."""
     model = load(options.model)
     pipeline, data = model["pipeline"], read(options.data, model=model)
+    task = model.get("task", "classification")
     with asked():
-        labels = pipeline.predict(data.X)
-        scores = np.asarray(pipeline.decision_function(data.X)).reshape(len(labels), -1)
-    header, columns = ["prediction"], [labels]
-    if options.scores:
-        header += [f"score {label}" for label in pipeline.classes_[-scores.shape[1] :]]
-        columns += list(scores.T)
+        predicted = pipeline.predict(data.X)
+        header, columns = _scores(task, pipeline, data.X) if options.scores else ([], [])
+    header, columns = ["prediction", *header], [predicted, *columns]
     if options.out:
         with open(options.out, "w", newline="", encoding="utf-8") as file:
             write_csv(file, header, columns)
-        print(f"{len(labels)} predictions written to {options.out}", file=sys.stderr)
+        print(f"{len(predicted)} predictions written to {options.out}", file=sys.stderr)
     else:
         write_csv(sys.stdout, header, columns)
-    if data.y is not None and set(data.y) <= set(pipeline.classes_):
-        print(f"accuracy {np.mean(labels == data.y):.4f} on {len(labels)} rows", file=sys.stderr)
+    known = data.y is not None and (task != "classification" or set(data.y) <= set(pipeline.classes_))
+    if known or task == "outliers":
+        with asked():
+            print(" ".join(scored(task, pipeline, data.X, data.y)), file=sys.stderr)
+
+
+def _scores(task: str, pipeline: Any, X: Any) -> tuple[list[str], list[np.ndarray]]:
+    """Return the names and the columns of the decision values of some rows."""
+    if task not in ("classification", "outliers"):
+        raise CommandError(f"--scores is not for a model of {task}, whose predictions are its decision values.")
+    scores = np.asarray(pipeline.decision_function(X)).reshape(X.shape[0], -1)
+    if task == "outliers":
+        return ["score"], [scores[:, 0]]
+    return [f"score {label}" for label in pipeline.classes_[-scores.shape[1] :]], list(scores.T)
 
 
 def _info(options: argparse.Namespace) -> None:
     """Say what a saved model is."""
     model = load(options.model)
-    classes = ", ".join(map(str, model["pipeline"].classes_))
-    print(f"target {model['target'] or 'the label of each line'}, classes {classes}")
+    print(described(model))
     print(f"{model['n_features']} columns, saved by kernelweave {model['version']}\n")
     print(model["pipeline"][-1].summary())
 
@@ -154,13 +167,13 @@ def _parser() -> argparse.ArgumentParser:
         sub.set_defaults(command=command)
         return sub
 
-    show = add("demo", demo, "fit bundled data and compare with single-kernel machines")
+    show = add("demo", demo, "fit bundled data and compare with single-kernel SVMs")
     show.add_argument("--out", default=".", metavar="DIR", help="folder for the picture (default: here)")
     _describe_fit(
         add(
             "fit",
             _fit,
-            "fit a classifier on a CSV, Parquet or svmlight file",
+            "fit a model on a CSV, Parquet or svmlight file",
             epilog=GRAMMAR,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
@@ -182,7 +195,14 @@ def _parser() -> argparse.ArgumentParser:
 def _describe_fit(fit: argparse.ArgumentParser) -> None:
     """Describe the options of `fit`."""
     fit.add_argument("data", metavar="DATA", help="file ending in " + ", ".join(KINDS))
+    fit.add_argument(
+        "--task",
+        choices=["auto", *TASKS],
+        default="auto",
+        help="what to learn (default: classification, or regression where the target holds fractions)",
+    )
     fit.add_argument("--target", metavar="COL", help="column to predict (svmlight files have their own)")
+    fit.add_argument("--event", metavar="COL", help="survival: whether the event was seen; --target is the time")
     fit.add_argument(
         "--kernels",
         nargs="+",
@@ -190,9 +210,11 @@ def _describe_fit(fit: argparse.ArgumentParser) -> None:
         metavar="SPEC",
         help="see below; give DATA first (default: auto)",
     )
-    fit.add_argument("--penalty", default="l1", metavar="NAME", help="l1 (default, sparse), lp, ...")
+    fit.add_argument("--penalty", metavar="NAME", help="l1 (sparse; the default but for outliers), lp, ...")
     fit.add_argument("--p", type=float, metavar="P", help="the p of --penalty lp (default: 2)")
-    fit.add_argument("--C", type=float, default=1.0, metavar="C", help="cost of errors (default: 1)")
+    fit.add_argument("--loss", metavar="SPEC", help="hinge, logistic, squared, huber:1.5, quantile:0.9, ...")
+    fit.add_argument("--C", type=float, metavar="C", help="cost of errors (default: 1)")
+    fit.add_argument("--nu", type=float, metavar="NU", help="share of outliers (default: 0.5)")
     fit.add_argument("--approximation", choices=APPROXIMATIONS, help="features of low rank instead of kernels")
     fit.add_argument("--rank", type=int, metavar="R", help="columns for each kernel of --approximation")
     fit.add_argument("--tol", type=float, default=1e-3, metavar="T", help="relative gap asked for (default: 1e-3)")

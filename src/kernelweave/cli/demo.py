@@ -1,4 +1,4 @@
-"""The demonstration: bundled data with several views, beside machines with a single kernel."""
+"""The demonstration: bundled data with several views, beside SVMs with a single kernel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .. import report
 
 
 def demo(options: argparse.Namespace) -> None:
-    """Fit bundled data with several views and compare with single-kernel machines."""
+    """Fit bundled data with several views and compare with single-kernel SVMs."""
     from sklearn.datasets import load_breast_cancer
     from sklearn.model_selection import train_test_split
 
@@ -27,13 +27,13 @@ def demo(options: argparse.Namespace) -> None:
     X, X_test, y, y_test = train_test_split(bunch.data, labels, test_size=0.3, random_state=0, stratify=labels)
     print(f"Breast cancer data: {len(X)} rows to learn from, {len(X_test)} to test on; {len(bank)} kernels on")
     print("three views (mean, error and worst of ten measurements of cell nuclei) and on all columns.\n")
-    print("Compiling the solvers, which happens once on a machine ...\n", flush=True)
+    print("Compiling the solvers, which happens once on a computer ...\n", flush=True)
     _scaled(MKLClassifier(bank[:2])).fit(X[:60], y[:60])
     ours = _scaled(MKLClassifier(bank, penalty="l1", C=C)).fit(X, y)
     _tell(ours[-1], names)
-    machines = {"multiple kernels, l1": ours} | _single_kernel_machines(bank, names, X, y, C)
-    rows = [[name, f"{machine.score(X_test, y_test):.4f}"] for name, machine in machines.items()]
-    print(report.table(rows, ["machine", "test accuracy"]) + "\n")
+    models = {"multiple kernels, l1": ours} | _single_kernel_svms(bank, names, X, y, C)
+    rows = [[name, f"{model.score(X_test, y_test):.4f}"] for name, model in models.items()]
+    print(report.table(rows, ["model", "test accuracy"]) + "\n")
     _picture(ours, names, folder / "kernelweave-demo-weights.png")
 
 
@@ -53,12 +53,12 @@ def _views() -> tuple[list[Any], list[str]]:
     return bank, names
 
 
-def _scaled(machine: Any) -> Any:
-    """Standardise the columns, then the machine."""
+def _scaled(model: Any) -> Any:
+    """Standardise the columns, then the model."""
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    return make_pipeline(StandardScaler(), machine)
+    return make_pipeline(StandardScaler(), model)
 
 
 def _tell(model: Any, names: Sequence[str]) -> None:
@@ -69,9 +69,7 @@ def _tell(model: Any, names: Sequence[str]) -> None:
     print(f"{model.certificate()}\n")
 
 
-def _single_kernel_machines(
-    bank: list[Any], names: list[str], X: np.ndarray, y: np.ndarray, C: float
-) -> dict[str, Any]:
+def _single_kernel_svms(bank: list[Any], names: list[str], X: np.ndarray, y: np.ndarray, C: float) -> dict[str, Any]:
     """Fit SVC on the kernel that cross-validates best on the training rows, and on the average of all."""
     from sklearn.model_selection import cross_val_score
     from sklearn.preprocessing import StandardScaler
@@ -79,14 +77,14 @@ def _single_kernel_machines(
 
     scaled = StandardScaler().fit_transform(X)
     singles = [_unit_trace(kernel.resolve(scaled)[0], scaled) for kernel in bank]
-    machines = [_scaled(SVC(kernel=kernel, C=C)) for kernel in singles]
-    best = int(np.argmax([cross_val_score(machine, X, y, cv=5).mean() for machine in machines]))
+    models = [_scaled(SVC(kernel=kernel, C=C)) for kernel in singles]
+    best = int(np.argmax([cross_val_score(model, X, y, cv=5).mean() for model in models]))
 
     def average(A: np.ndarray, B: np.ndarray) -> np.ndarray:
         return np.mean([kernel(A, B) for kernel in singles], axis=0)
 
     return {
-        f"SVC, best single kernel ({names[best]})": machines[best].fit(X, y),
+        f"SVC, best single kernel ({names[best]})": models[best].fit(X, y),
         "SVC, average of all kernels": _scaled(SVC(kernel=average, C=C)).fit(X, y),
     }
 

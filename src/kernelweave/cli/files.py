@@ -5,14 +5,16 @@ from __future__ import annotations
 import csv
 import difflib
 import importlib
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
 from .base import CommandError, few
+from .tasks import as_events, as_target, task_of
 
 KINDS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet"} | dict.fromkeys(
     (".svm", ".svmlight", ".libsvm"), "svmlight"
@@ -24,7 +26,8 @@ class Data:
     """A file as the estimator takes it, and what is needed to read the next file in the same way."""
 
     X: Any  # DataFrame or CSR matrix
-    y: np.ndarray | None
+    y: np.ndarray | None  # (n,), or event and time in two columns
+    task: str = "classification"
     columns: tuple[str, ...] = ()
     text: tuple[str, ...] = ()
     first_index: int = 0
@@ -35,18 +38,48 @@ class Data:
         return X, None if self.y is None else self.y[index]
 
 
-def read(file: str, target: str | None = None, encode: str = "refuse", model: dict[str, Any] | None = None) -> Data:
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be learned from a file."""
+
+    task: str = "auto"
+    target: str | None = None
+    event: str | None = None
+    encode: str = "refuse"
+
+    def checked(self, file: str, columns: Any) -> Wanted:
+        """Refuse columns that are not there, or not for the task."""
+        if self.task == "outliers":
+            for option, value in (("--target", self.target), ("--event", self.event)):
+                if value is not None:
+                    raise CommandError(f"{option} is not for --task outliers: drop {value} from {file} instead.")
+            return self
+        if self.target is None:
+            raise CommandError(f"--target is needed for {file}; its columns are {few(columns)}.")
+        if self.event is not None and self.task not in ("auto", "survival"):
+            raise CommandError("--event goes with --task survival, whose --target is the time.")
+        if self.event is None and self.task == "survival":
+            raise CommandError("--event is needed for --task survival: the column that says if the event was seen.")
+        for option, value in (("--target", self.target), ("--event", self.event)):
+            if value is not None and value not in columns:
+                close = difflib.get_close_matches(value, columns, n=3) or columns
+                raise CommandError(f"{option} {value}: {file} has no such column; it has {few(close)}.")
+        return replace(self, task="survival") if self.event is not None else self
+
+
+def read(file: str, wanted: Wanted | None = None, model: dict[str, Any] | None = None) -> Data:
     """Read a file to fit on, or, given a model, one to predict."""
+    wanted = Wanted() if wanted is None else wanted
     kind = _kind(file)
     if not Path(file).is_file():
         raise CommandError(f"there is no file {file}.")
     if model is not None and (kind == "svmlight") != (not model["columns"]):
-        wanted = "CSV or Parquet" if model["columns"] else "svmlight"
-        raise CommandError(f"{file} must be of the kind the model was fitted on, {wanted}.")
+        ours = "CSV or Parquet" if model["columns"] else "svmlight"
+        raise CommandError(f"{file} must be of the kind the model was fitted on, {ours}.")
     if kind == "svmlight":
-        return _read_svmlight(file, target, model)
+        return _read_svmlight(file, wanted, model)
     frame = _read_table(file, kind)
-    return _to_predict(file, frame, model) if model is not None else _to_fit(file, frame, target, encode)
+    return _to_predict(file, frame, model) if model is not None else _to_fit(file, frame, wanted)
 
 
 def _kind(file: str) -> str:
@@ -77,24 +110,44 @@ def _read_table(file: str, kind: str) -> Any:
     return frame.rename(columns=str)
 
 
-def _to_fit(file: str, frame: Any, target: str | None, encode: str) -> Data:
+def _to_fit(file: str, frame: Any, wanted: Wanted) -> Data:
     """Take the target out of a table and check the rest."""
-    if target is None:
-        raise CommandError(f"--target is needed for {file}; its columns are {few(frame.columns)}.")
-    if target not in frame.columns:
-        close = difflib.get_close_matches(target, frame.columns, n=3) or frame.columns
-        raise CommandError(f"--target {target}: {file} has no such column; it has {few(close)}.")
-    if frame[target].isna().any():
-        raise CommandError(f"--target {target} has missing values in {file}; fill or drop those rows.")
-    y = _labels(frame[target].to_numpy(), target)
-    frame = frame.drop(columns=target)
+    wanted = wanted.checked(file, frame.columns)
+    named = [name for name in (wanted.target, wanted.event) if name is not None]
+    for option, name in zip(("--target", "--event"), named, strict=False):
+        if frame[name].isna().any():
+            raise CommandError(f"{option} {name} has missing values in {file}; fill or drop those rows.")
+    task, y = _target(frame, wanted)
+    frame = frame.drop(columns=named)
     if frame.shape[1] == 0:
-        raise CommandError(f"{file} has no column besides the target {target}.")
+        raise CommandError(f"{file} has no column besides the target {wanted.target}.")
     text = tuple(_not_numbers(frame))
-    if text and encode == "refuse":
+    if text and wanted.encode == "refuse":
         raise CommandError(f"{file} has columns that are not numbers: {few(text)}; drop them, or add --encode onehot.")
     _check_values(file, frame, text)
-    return Data(frame, y, tuple(frame.columns), text)
+    return Data(frame, y, task, tuple(frame.columns), text)
+
+
+def _target(frame: Any, wanted: Wanted) -> tuple[str, np.ndarray | None]:
+    """Return what is to be learned from a table, and its target."""
+    if wanted.target is None:
+        return "outliers", None
+    y = frame[wanted.target].to_numpy()
+    if wanted.event is not None:
+        event = as_events(frame[wanted.event].to_numpy(), wanted.event)
+        return "survival", np.column_stack([event, as_target("survival", y, wanted.target)])
+    task = _settled(wanted.task, y, wanted.target)
+    return task, as_target(task, y, wanted.target)
+
+
+def _settled(task: str, y: np.ndarray, name: str) -> str:
+    """Tell by the target what is to be learned, where the task is not named."""
+    if task != "auto":
+        return task
+    task = task_of(y)
+    if task == "regression":
+        print(f"kernelweave: note: {name} holds fractions, so this is a regression (--task)", file=sys.stderr)
+    return task
 
 
 def _to_predict(file: str, frame: Any, model: dict[str, Any]) -> Data:
@@ -102,15 +155,23 @@ def _to_predict(file: str, frame: Any, model: dict[str, Any]) -> Data:
     missing = [name for name in model["columns"] if name not in frame.columns]
     if missing:
         raise CommandError(f"{file} lacks columns the model was fitted on: {few(missing)}.")
-    target = model["target"]
-    known = target in frame.columns and not frame[target].isna().any()
-    y = frame[target].to_numpy() if known else None
-    frame = frame[list(model["columns"])]
+    y, frame = _known(frame, model), frame[list(model["columns"])]
     text = [name for name in _not_numbers(frame) if name not in model["text"]]
     if text:
         raise CommandError(f"{file} has text where the model was fitted on numbers: {few(text)}.")
     _check_values(file, frame, model["text"])
     return Data(frame, y)
+
+
+def _known(frame: Any, model: dict[str, Any]) -> np.ndarray | None:
+    """Return the target of a table to predict where it is there, None elsewhere."""
+    named = [name for name in (model.get("event"), model["target"]) if name is not None]
+    if not named or any(name not in frame.columns or frame[name].isna().any() for name in named):
+        return None
+    columns = [frame[name].to_numpy() for name in named]
+    if model.get("task", "classification") != "classification" and any(c.dtype.kind not in "biuf" for c in columns):
+        return None
+    return columns[0] if len(columns) == 1 else np.column_stack([column.astype(float) for column in columns])
 
 
 def _not_numbers(frame: Any) -> list[str]:
@@ -129,12 +190,14 @@ def _check_values(file: str, frame: Any, text: Sequence[str]) -> None:
         raise CommandError(f"{file} has infinite values in {few(infinite)}; replace or drop them.")
 
 
-def _read_svmlight(file: str, target: str | None, model: dict[str, Any] | None) -> Data:
+def _read_svmlight(file: str, wanted: Wanted, model: dict[str, Any] | None) -> Data:
     """Read svmlight, counting columns from 0 or 1 as the file, or the model's own file, does."""
     from sklearn.datasets import load_svmlight_file
 
-    if target is not None:
+    if wanted.target is not None:
         raise CommandError("--target is not for svmlight files, whose lines begin with the label.")
+    if wanted.event is not None or wanted.task == "survival":
+        raise CommandError("--task survival needs a table with a column of events, which svmlight files do not have.")
     try:
         X, y = load_svmlight_file(file, zero_based=True)
     except (ValueError, OverflowError) as error:
@@ -145,21 +208,14 @@ def _read_svmlight(file: str, target: str | None, model: dict[str, Any] | None) 
         raise CommandError(f"{file} has missing or infinite values; replace them by finite numbers.")
     if model is None:
         first = min(1, int(X.indices.min()))
-        return Data(X[:, first:], _labels(y, "the label"), first_index=first)
+        task = _settled(wanted.task, y, "the label")
+        y = None if task == "outliers" else as_target(task, y, "the label")
+        return Data(X[:, first:], y, task, first_index=first)
     first, width = model["first_index"], model["n_features"]
     if X.shape[1] - first > width:
         raise CommandError(f"{file} has {X.shape[1] - first} columns, the model was fitted on {width}.")
     X.resize(X.shape[0], first + width)
     return Data(X[:, first:], y)
-
-
-def _labels(y: np.ndarray, target: str) -> np.ndarray:
-    """Write whole numbers as such, and refuse a target that is a measurement."""
-    if y.dtype.kind != "f":
-        return y
-    if not np.all(np.isfinite(y)) or np.any(y != np.round(y)):
-        raise CommandError(f"{target} holds fractions, a classifier needs classes: name a column of labels.")
-    return y.astype(int)
 
 
 def write_csv(file: TextIO, header: list[str], columns: Sequence[np.ndarray]) -> None:

@@ -9,18 +9,17 @@ from typing import Any
 
 from .base import CommandError, few
 from .files import Data
-from .specs import parse_kernels
+from .specs import parse_kernels, parse_loss
+from .tasks import estimator_of
 
 FORMAT = "kernelweave-model-1"
 
 
 def make_pipeline(data: Data, options: argparse.Namespace) -> Any:
-    """Put encoding, scaling and the classifier together."""
+    """Put encoding, scaling and the estimator together."""
     from sklearn.compose import ColumnTransformer
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import OneHotEncoder
-
-    from ..estimators import MKLClassifier
 
     named = bool(data.columns)
     prepare = _scaler(options.scale, sparse=not named)
@@ -32,17 +31,26 @@ def make_pipeline(data: Data, options: argparse.Namespace) -> Any:
         print(f"kernelweave: note: one column for each value of {few(data.text)}", file=sys.stderr)
     if named and prepare != "passthrough":
         prepare = prepare.set_output(transform="pandas")
-    classifier = MKLClassifier(
+    return make_pipeline(prepare, _estimator(data.task, options))
+
+
+def _estimator(task: str, options: argparse.Namespace) -> Any:
+    """Make the estimator of a task; what was not asked for is left at its default."""
+    given = {"penalty": _penalty(options), "C": options.C, "nu": options.nu, "loss": parse_loss(options.loss)}
+    given = {name: value for name, value in given.items() if value is not None}
+    chosen = estimator_of(task)
+    for name in given:
+        if name not in chosen().get_params():
+            raise CommandError(f"--{name} is not for --task {task}: leave it out.")
+    return chosen(
         parse_kernels(options.kernels),
-        penalty=_penalty(options),
-        C=options.C,
         approximation=_approximation(options),
         tol=options.tol,
         psd=options.psd,
         random_state=options.seed,
         progress=options.progress,
+        **given,
     )
-    return make_pipeline(prepare, classifier)
 
 
 def _scaler(scale: str, sparse: bool) -> Any:
@@ -63,7 +71,8 @@ def _penalty(options: argparse.Namespace) -> Any:
     if options.penalty == "lp":
         return penalties.Lp(2.0 if options.p is None else options.p)
     if options.p is not None:
-        raise CommandError(f"--p goes with --penalty lp, not with --penalty {options.penalty}.")
+        given = "the default" if options.penalty is None else f"--penalty {options.penalty}"
+        raise CommandError(f"--p goes with --penalty lp, not with {given}.")
     return options.penalty
 
 
@@ -89,7 +98,9 @@ def save(pipeline: Any, data: Data, options: argparse.Namespace) -> None:
         "format": FORMAT,
         "version": kernelweave.__version__,
         "pipeline": pipeline,
+        "task": data.task,
         "target": options.target,
+        "event": options.event,
         "columns": data.columns,
         "text": data.text,
         "n_features": data.X.shape[1],

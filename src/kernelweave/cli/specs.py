@@ -1,4 +1,4 @@
-"""Kernels in one word: the SPECs of the command line."""
+"""Kernels and losses in one word: the SPECs of the command line."""
 
 from __future__ import annotations
 
@@ -51,6 +51,35 @@ def parse_kernels(specs: Sequence[str]) -> Any:
             raise CommandError("--kernels auto stands alone; leave out the other SPECs or leave out auto.")
         return "auto"
     return [kernel for spec in specs for kernel in _family(spec)]
+
+
+def parse_loss(spec: str | None) -> Any:
+    """Turn the loss SPEC of the command line, NAME or NAME:VALUE, into a loss; None into None.
+
+    Examples
+    --------
+    >>> from kernelweave.cli.specs import parse_loss
+    >>> parse_loss("quantile:0.9")
+    Quantile(level=0.9)
+    """
+    if spec is None:
+        return None
+    from .. import losses
+
+    name, colon, value = spec.partition(":")
+    try:
+        loss = losses.make_loss(name.strip().lower().replace("-", "_"))
+    except ValueError as error:
+        raise CommandError(f"--{error}") from None
+    if not colon:
+        return loss
+    parameters = list(loss.get_params())
+    if len(parameters) != 1:
+        raise CommandError(f"--loss {spec}: {name} takes no value; write it without the colon.")
+    try:
+        return loss.set_params(**{parameters[0]: float(value)})
+    except ValueError:
+        raise CommandError(f"--loss {spec}: give {parameters[0]} as a number.") from None
 
 
 def _family(spec: str) -> list[Any]:

@@ -5,87 +5,30 @@ from __future__ import annotations
 import numpy as np
 from numba import boolean, float64, int64, njit
 
+from .duals import ENTROPY, bend, ease, rise, row_target, steepest, target
+
 ROW, INDEX, TABLE = float64[::1], int64[::1], float64[:, ::1]
 FAST = {"contract", "reassoc"}
-TIP = 1e-16  # share of its range within which a dual of the entropy counts as being at a bound
 TRIALS = 180  # halvings or Newton steps in the search for one number
 NEARLY = 0.25  # share of the most a row has to gain from which others are visited before looking again
 DUST = 1e-13  # share of the cost that counts as no room to move
 FLAT = 1e-12  # least curvature, as a share of the largest: below it a step goes as far as it may
 
 
-@njit(float64(boolean, float64, float64, float64, float64, float64), cache=True, nogil=True)
-def rise(smooth, beta, linear, ridge, lower, upper):
-    """Slope of one sample's dual: of a quadratic on a box, or of the entropy between the bounds."""
-    if not smooth:
-        return linear - ridge * beta
-    room = upper - lower
-    below = max(beta - lower, TIP * room)
-    return np.log(max(upper - beta, TIP * room) / below)
-
-
-@njit(float64(boolean, float64, float64, float64, float64), cache=True, nogil=True)
-def bend(smooth, beta, ridge, lower, upper):
-    """Curvature of one sample's dual."""
-    if not smooth:
-        return ridge
-    room = upper - lower
-    return room / (max(beta - lower, TIP * room) * max(upper - beta, TIP * room))
-
-
-@njit(float64(boolean, float64, float64, float64, float64, float64), cache=True, nogil=True)
-def ease(smooth, gradient, beta, ridge, lower, upper):
-    """Curvature of one sample's dual on its way: where it is or where its gradient alone would take it, if less.
-
-    Near its bounds the entropy bends without limit, which would hide how much a dual has to gain by leaving them.
-    """
-    here = bend(smooth, beta, ridge, lower, upper)
-    if not smooth:
-        return here
-    small = np.exp(-min(abs(gradient), 30.0))
-    return min(here, (1.0 + small) ** 2 / (small * (upper - lower)))
-
-
-@njit(float64(boolean, float64, float64, float64, float64, float64, float64, float64), cache=True, nogil=True)
-def target(smooth, gradient, curvature, beta, linear, ridge, lower, upper):
-    """Where the model, with this gradient of its quadratic part, is least in one dual."""
-    if not smooth:
-        return min(max(beta - (gradient + ridge * beta - linear) / (curvature + ridge), lower), upper)
-    room = upper - lower
-    low = -gradient - curvature * (upper - beta)  # log odds between which the answer lies
-    high = -gradient + curvature * (beta - lower)
-    v = 0.5 * (low + high)
-    for trial in range(TRIALS):
-        small = np.exp(-abs(v))
-        share = (1.0 if v > 0 else small) / (1.0 + small)
-        value = gradient + curvature * (lower + room * share - beta) + v
-        if value > 0.0:
-            high = v
-        else:
-            low = v
-        new = v - value / (1.0 + curvature * room * share * (small / (1.0 + small) if v > 0 else 1.0 / (1.0 + small)))
-        new = new if low < new < high and trial % 3 < 2 else 0.5 * (low + high)  # Newton's alone may go to and fro
-        if abs(new - v) <= 1e-14 * (1.0 + abs(v)):
-            break
-        v = new
-    small = np.exp(-abs(v))
-    return lower + room * (1.0 if v > 0 else small) / (1.0 + small)
-
-
-@njit(int64(boolean, TABLE, ROW, ROW, ROW, ROW, ROW, ROW, float64, int64), cache=True, nogil=True, fastmath=FAST)
-def singles(smooth, H, gradient, beta, linear, ridge, lower, upper, least, budget):
+@njit(int64(int64, TABLE, ROW, ROW, ROW, ROW, ROW, ROW, ROW, float64, int64), cache=True, nogil=True, fastmath=FAST)
+def singles(kind, H, gradient, beta, linear, ridge, lower, upper, kink, least, budget):
     """Move one dual at a time until no move is worth ``least``; ``gradient`` is that of the quadratic part."""
     n = beta.size
     idle, moves, flat = np.zeros(n, dtype=np.bool_), n, 1e-300
     up, own = np.empty(n), np.empty(n)  # of each dual, its slope; and its curvature, as of some moves ago
     for i in range(n):
         flat = max(flat, FLAT * H[i, i])
-        up[i] = rise(smooth, beta[i], linear[i], ridge[i], lower[i], upper[i])
+        up[i] = rise(kind, beta[i], linear[i], ridge[i], lower[i], upper[i])
     for step in range(budget):
         best, worth, fall = -1, least, 0.0
         if moves < n:
             for i in range(n):
-                slope = gradient[i] - up[i]
+                slope = steepest(gradient[i] - up[i], beta[i], kink[i])
                 t = min(max(-slope / own[i], lower[i] - beta[i]), upper[i] - beta[i])
                 gain = -t * (slope + 0.5 * own[i] * t)
                 if gain > worth and not idle[i]:
@@ -94,18 +37,19 @@ def singles(smooth, H, gradient, beta, linear, ridge, lower, upper, least, budge
             if moves == 0:
                 return step
             for i in range(n):
-                own[i] = max(H[i, i], flat) + ease(smooth, gradient[i], beta[i], ridge[i], lower[i], upper[i])
+                own[i] = max(H[i, i], flat) + ease(kind, gradient[i], beta[i], ridge[i], lower[i], upper[i])
             idle[:] = False
             moves = 0
             continue
         i = best
-        new = target(smooth, gradient[i], max(H[i, i], flat), beta[i], linear[i], ridge[i], lower[i], upper[i])
+        new = target(kind, gradient[i], max(H[i, i], flat), beta[i], linear[i], ridge[i], lower[i], upper[i],
+                     kink[i])
         t = new - beta[i]
         if -0.5 * t * fall <= least:
             idle[i] = True
             continue
         beta[i] = new
-        up[i] = rise(smooth, new, linear[i], ridge[i], lower[i], upper[i])
+        up[i] = rise(kind, new, linear[i], ridge[i], lower[i], upper[i])
         moves += 1
         for j in range(n):
             gradient[j] += t * H[i, j]
@@ -121,12 +65,13 @@ def opposite(H, gradient, beta, lower, upper, up, down):
     for trial in range(TRIALS):
         a, b = beta[up] + t, beta[down] - t
         value = gradient[up] - gradient[down] + t * curvature
-        value += rise(True, b, 0.0, 0.0, lower[down], upper[down]) - rise(True, a, 0.0, 0.0, lower[up], upper[up])
+        value += rise(ENTROPY, b, 0.0, 0.0, lower[down], upper[down]) - rise(ENTROPY, a, 0.0, 0.0, lower[up], upper[up])
         if value > 0.0:
             high = t
         else:
             low = t
-        steep = curvature + bend(True, a, 0.0, lower[up], upper[up]) + bend(True, b, 0.0, lower[down], upper[down])
+        steep = curvature + bend(ENTROPY, a, 0.0, lower[up], upper[up])
+        steep += bend(ENTROPY, b, 0.0, lower[down], upper[down])
         new = t - value / steep
         new = new if low < new < high and trial % 3 < 2 else 0.5 * (low + high)
         if abs(new - t) <= 1e-15 * high:
@@ -142,8 +87,8 @@ def pairs(H, gradient, beta, lower, upper, least, budget):
     slope, up, own = np.empty(n), np.empty(n), np.empty(n)
     idle, moves = np.zeros(n, dtype=np.bool_), 1
     for i in range(n):
-        up[i] = rise(True, beta[i], 0.0, 0.0, lower[i], upper[i])
-        own[i] = H[i, i] + ease(True, gradient[i], beta[i], 0.0, lower[i], upper[i])
+        up[i] = rise(ENTROPY, beta[i], 0.0, 0.0, lower[i], upper[i])
+        own[i] = H[i, i] + ease(ENTROPY, gradient[i], beta[i], 0.0, lower[i], upper[i])
     for step in range(budget):
         level, total = 0.0, 0.0
         for i in range(n):
@@ -160,7 +105,7 @@ def pairs(H, gradient, beta, lower, upper, least, budget):
             if moves == 0:
                 return step
             for i in range(n):
-                own[i] = H[i, i] + ease(True, gradient[i], beta[i], 0.0, lower[i], upper[i])
+                own[i] = H[i, i] + ease(ENTROPY, gradient[i], beta[i], 0.0, lower[i], upper[i])
             idle[:] = False
             moves = 0
             continue
@@ -183,44 +128,12 @@ def pairs(H, gradient, beta, lower, upper, least, budget):
         beta[rises] += t
         beta[falls] -= t
         for i in (rises, falls):
-            up[i] = rise(True, beta[i], 0.0, 0.0, lower[i], upper[i])
-            own[i] = H[i, i] + ease(True, gradient[i], beta[i], 0.0, lower[i], upper[i])
+            up[i] = rise(ENTROPY, beta[i], 0.0, 0.0, lower[i], upper[i])
+            own[i] = H[i, i] + ease(ENTROPY, gradient[i], beta[i], 0.0, lower[i], upper[i])
         moves += 1
         for j in range(n):
             gradient[j] += t * (H[rises, j] - H[falls, j])
     return budget
-
-
-@njit(float64(ROW, int64, float64, float64, ROW, ROW), cache=True, nogil=True)
-def row_target(gradient, own, cost, curvature, beta, out):
-    """Leave in ``out`` the row at which the model of one sample is least; how much lower the model is there."""
-    c = beta.size
-    top = -np.inf
-    for k in range(c):
-        out[k] = gradient[k] / curvature - beta[k]
-        if k == own:
-            out[k] += cost - 1.0 / curvature
-        top = max(top, out[k])
-    level = top - cost
-    for _ in range(c + 1):
-        total, count = -cost, 0
-        for k in range(c):
-            if out[k] > level:
-                total += out[k]
-                count += 1
-        new = total / count
-        if new <= level:
-            break
-        level = new
-    gain, rest, own_slope = 0.0, 0.0, gradient[own] - 1.0
-    for k in range(c):
-        if k != own:
-            out[k] = min(level - out[k], 0.0)
-            rest += out[k]
-            move = out[k] - beta[k]
-            gain -= move * (gradient[k] - own_slope + 0.5 * curvature * move)
-    out[own] = min(-rest, cost)  # so that the row sums to zero whatever rounding did to the level
-    return gain - 0.5 * curvature * (out[own] - beta[own]) ** 2
 
 
 @njit(float64(TABLE, float64[:, :, ::1], ROW, ROW), cache=True, nogil=True, fastmath=FAST)

@@ -58,14 +58,14 @@ def scale(V, root, out):
     return out
 
 
-def lift(V, z, out):
+def matvec(V, z, out):
     """Write ``V z`` into ``out``, shape (n,)."""
     n, D = V.shape
     _lift[(triton.cdiv(n, FEW),)](V, z.contiguous(), out, n, D, V.stride(0), FEW, WIDE)
     return out
 
 
-def fold(V, beta, parts):
+def rmatvec(V, beta, parts):
     """Write the sums of ``V' beta`` over chunks of samples into ``parts``, shape (CHUNKS, D)."""
     n, D = V.shape
     size = triton.cdiv(triton.cdiv(n, CHUNKS), ROWS) * ROWS

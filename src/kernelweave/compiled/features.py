@@ -10,7 +10,7 @@ TABLE = types.Array(float64, 2, "C", readonly=True)
 FAST = {"contract", "reassoc"}
 
 
-def fold(
+def rmatvec(
     V: np.ndarray,  # (n, D)
     beta: np.ndarray,  # (n,) or (n, c)
 ) -> np.ndarray:  # (D,) or (D, c)
@@ -19,7 +19,7 @@ def fold(
     return totals.T.reshape(V.shape[1], *beta.shape[1:])
 
 
-def lift(
+def matvec(
     V: np.ndarray,  # (n, D)
     z: np.ndarray,  # (D,) or (D, c)
 ) -> np.ndarray:  # (n,) or (n, c)

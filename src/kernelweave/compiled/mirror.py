@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numba import boolean, float32, float64, int64, njit, types
 
+from .duals import ROW, TABLE, response
 from .rules import RULE
-from .slopes import SLOPE
 
-ROW, INDEX = float64[::1], int64[::1]
-TABLE = types.Array(float64, 2, "C", readonly=True)
+INDEX = int64[::1]
 REALS = (float32, float64)
 STACKS = [(types.Array(kind, 3, "C", readonly=True), kind[:, :, ::1]) for kind in REALS]
 FEATURES = [types.Array(kind, 2, "C", readonly=True) for kind in REALS]
@@ -56,7 +55,7 @@ def gather(sums, scale, i, parts):
 
 
 @njit([types.void(columns, int64, ROW, sums) for columns, sums in STACKS], cache=True, nogil=True, fastmath=FAST)
-def spread(stack, i, move, sums):
+def add_column(stack, i, move, sums):
     """Add the column of sample i to the sums of every class that moves; each entry is fetched once."""
     n, m = stack.shape[1], stack.shape[2]
     for j in range(n):
@@ -68,22 +67,22 @@ def spread(stack, i, move, sums):
                     target[k] += step * source[k]
 
 
-@njit([types.void(RULE, ROW, SLOPE, columns, TABLE, ROW, ROW, INDEX, sums, ROW, float64[:, ::1], int64)
+@njit([types.void(RULE, ROW, int64, TABLE, INDEX, columns, TABLE, INDEX, sums, ROW, float64[:, ::1], int64, float64)
        for columns, sums in STACKS], cache=True, nogil=True)  # fmt: skip
-def epoch_on_kernels(rule, params, slope, stack, scale, y, C, order, sums, norms, beta, done):
-    """Visit the samples in ``order``; ``sums`` (c, n, m), ``norms`` and ``beta`` follow."""
-    n, m, c = sums.shape[1], sums.shape[2], sums.shape[0]
+def epoch_on_kernels(rule, params, kind, box, classes, stack, scale, order, sums, norms, beta, done, total):
+    """Visit the samples in ``order``, of ``total``; ``sums`` (c, n, m), ``norms`` and ``beta`` follow."""
+    m, c = sums.shape[2], sums.shape[0]
     q, weights, own = np.empty(m), np.empty(m), np.empty(m)
     parts, f, move = np.empty((m, c)), np.empty(c), np.empty(c)
     for s in range(order.size):
         i, t = order[s], done + s
         gather(sums, scale, i, parts)
-        answer(rule, params, parts, norms, n / t if t > 0 else 0.0, q, weights, f)
-        slope(f, y[i], C[i], move)
+        answer(rule, params, parts, norms, total / t if t > 0 else 0.0, q, weights, f)
+        response(kind, f, classes[i], box, i, move)
         for k in range(m):
             own[k] = stack[i, i, k] * scale[0, k]
         if lengthen(parts, own, move, norms):
-            spread(stack, i, move, sums)
+            add_column(stack, i, move, sums)
             for a in range(c):
                 beta[i, a] += move[a]
 
@@ -118,10 +117,10 @@ def add_row(V, i, move, theta):
                 target[j] += step * V[i, j]
 
 
-@njit([types.void(RULE, ROW, SLOPE, features, INDEX, ROW, ROW, INDEX, float64[:, ::1], ROW, float64[:, ::1], int64,
+@njit([types.void(RULE, ROW, int64, TABLE, INDEX, features, INDEX, INDEX, float64[:, ::1], ROW, float64[:, ::1], int64,
                   float64) for features in FEATURES], cache=True, nogil=True)  # fmt: skip
-def epoch_on_features(rule, params, slope, V, ends, y, C, order, theta, norms, beta, done, total):
-    """Visit the samples in ``order``, of a stream of ``total``; ``theta`` (c, D), ``norms`` and ``beta`` follow."""
+def epoch_on_features(rule, params, kind, box, classes, V, ends, order, theta, norms, beta, done, total):
+    """Visit the samples in ``order``, of ``total``; ``theta`` (c, D), ``norms`` and ``beta`` follow."""
     m, c = ends.size, theta.shape[0]
     q, weights, own = np.empty(m), np.empty(m), np.empty(m)
     parts, f, move = np.empty((m, c)), np.empty(c), np.empty(c)
@@ -129,7 +128,7 @@ def epoch_on_features(rule, params, slope, V, ends, y, C, order, theta, norms, b
         i, t = order[s], done + s
         project(V, i, ends, theta, parts, own)
         answer(rule, params, parts, norms, total / t if t > 0 else 0.0, q, weights, f)
-        slope(f, y[i], C[i], move)
+        response(kind, f, classes[i], box, i, move)
         if lengthen(parts, own, move, norms):
             add_row(V, i, move, theta)
             for a in range(c):

@@ -27,9 +27,9 @@ FACTS = np.dtype(
 
 
 class Work(NamedTuple):
-    """What the steps read and write; ``point`` and ``vertex`` are signed like targets, ``g`` are plain products."""
+    """What the steps read and write; ``point`` and ``vertex`` are signed like the classes, ``g`` are plain products."""
 
-    y: np.ndarray  # (n,)  -1 or +1
+    sign: np.ndarray  # (n,)  -1 or +1
     ridge: np.ndarray  # (n,)  added to the diagonal of every kernel
     cap: np.ndarray  # (n,)  most that a sample may hold
     unit: np.ndarray  # (m,)  factor on each kernel
@@ -53,15 +53,15 @@ class Work(NamedTuple):
 PER_KERNEL = {"unit", "energy", "mixed", "best_energy", "best_mixed"}
 
 
-def workspace(y: np.ndarray, m: int) -> Work:
-    """Return a work space for targets ``y`` and ``m`` kernels, at no point yet."""
-    n = y.size
+def workspace(sign: np.ndarray, m: int) -> Work:
+    """Return a work space for samples of the classes ``sign`` and ``m`` kernels, at no point yet."""
+    n = sign.size
     arrays = {name: np.zeros(m if name in PER_KERNEL else n) for name in Work._fields}
     arrays |= {name: np.zeros((n, m)) for name in ("g", "ahead")}
     facts = np.zeros((), FACTS)
     for name in ("upper", "width", "best_upper"):
         facts[name] = np.inf
-    return Work(**arrays | {"y": np.sign(y), "cap": np.full(n, np.inf), "columns": np.arange(n), "facts": facts})
+    return Work(**arrays | {"sign": sign, "cap": np.full(n, np.inf), "columns": np.arange(n), "facts": facts})
 
 
 ROW, TABLE = float64[::1], float64[:, ::1]
@@ -106,7 +106,7 @@ def upper_bound(w, mass, top):
     if w.facts[()].free == 0.0:
         return top
     room = np.inf
-    for i in range(w.y.size):
+    for i in range(w.sign.size):
         if w.point[i] != 0.0:
             room = min(room, w.cap[i] / abs(w.point[i]))
     t = min(mass / top**2, room) if top > 0.0 else room
@@ -132,8 +132,8 @@ def exponent_at(w, mass, top):
 def lowest(w):
     """Leave as vertex the sample of least slope in each class; value of its slope, mass, margin."""
     plus, minus = -1, -1
-    for i in range(w.y.size):
-        if w.y[i] > 0.0:
+    for i in range(w.sign.size):
+        if w.sign[i] > 0.0:
             if plus < 0 or w.slope[i] < w.slope[plus]:
                 plus = i
         elif minus < 0 or w.slope[i] < w.slope[minus]:
@@ -168,13 +168,13 @@ def pop(heap, slope, size):
 
 @njit(int64(WORK), cache=True, nogil=True)
 def part(w):
-    """Make ``columns`` two heaps by slope, first the samples with y = +1; return how many those are."""
-    n, pluses = w.y.size, 0
+    """Make ``columns`` two heaps by slope, first the samples of sign +1; return how many those are."""
+    n, pluses = w.sign.size, 0
     for i in range(n):
-        pluses += w.y[i] > 0.0
+        pluses += w.sign[i] > 0.0
     a, b = 0, pluses
     for i in range(n):
-        if w.y[i] > 0.0:
+        if w.sign[i] > 0.0:
             w.columns[a] = i
             a += 1
         else:
@@ -196,7 +196,7 @@ def fill(w):
     """
     clear(w.vertex)
     pluses = part(w)
-    minuses = w.y.size - pluses
+    minuses = w.sign.size - pluses
     plus, minus = w.columns[:pluses], w.columns[pluses:]
     i, j = -1, -1
     half, value, pair, room_i, room_j = 0.0, 0.0, 0.0, 0.0, 0.0
@@ -230,11 +230,11 @@ def slopes(w):
     for k in range(factors.size):
         factors[k] = w.mixed[k] * w.unit[k]
         whole += w.mixed[k]
-    for i in range(w.y.size):
+    for i in range(w.sign.size):
         total = whole * w.ridge[i] * w.point[i]
         for k in range(factors.size):
             total += factors[k] * w.g[i, k]
-        w.slope[i] = w.y[i] * total
+        w.slope[i] = w.sign[i] * total
 
 
 @njit(types.void(WORK, float64, float64, float64), cache=True, nogil=True)
@@ -245,7 +245,7 @@ def remember(w, lower, upper, margin):
     width = (upper - lower) / upper if upper > 0.0 else 0.0
     if width < facts.width:
         facts.width, facts.best_upper, facts.best_margin = width, upper, margin
-        for i in range(w.y.size):
+        for i in range(w.sign.size):
             w.best_point[i], w.best_slope[i] = w.point[i], w.slope[i]
         for k in range(w.energy.size):
             w.best_energy[k], w.best_mixed[k] = w.energy[k], w.mixed[k]
@@ -256,7 +256,7 @@ def look(w):
     """Weigh the kernels at the point, bound the optimum and leave the vertex to move to; True when the aim is met."""
     facts = w.facts[()]
     mass, ridge, top = 0.0, 0.0, 0.0
-    for i in range(w.y.size):
+    for i in range(w.sign.size):
         mass += abs(w.point[i])
         ridge += w.ridge[i] * w.point[i] ** 2
     norms = np.empty(w.energy.size)
@@ -280,12 +280,12 @@ def look(w):
 def plan(w):
     """Choose the columns that make the vertex's product out of the one held; how many, and whether from zero."""
     new, changed = 0, 0
-    for i in range(w.y.size):
+    for i in range(w.sign.size):
         new += w.vertex[i] != 0.0
         changed += w.vertex[i] != w.held[i]
     afresh = new <= changed
     count = 0
-    for i in range(w.y.size):
+    for i in range(w.sign.size):
         move = w.vertex[i] if afresh else w.vertex[i] - w.held[i]
         if move != 0.0:
             w.columns[count], w.delta[count] = i, move
@@ -323,7 +323,7 @@ def share_of_the_way(w, cross, own):
     if facts.searched == 0.0:
         return (1.0 if facts.radius > 0.0 else 2.0) / (facts.steps + 1.0)
     gain, ridged = 0.0, np.zeros(3)
-    for i in range(w.y.size):
+    for i in range(w.sign.size):
         gain += abs(w.vertex[i]) - abs(w.point[i])
         ridged[0] += w.ridge[i] * w.point[i] ** 2
         ridged[1] += w.ridge[i] * w.point[i] * w.vertex[i]

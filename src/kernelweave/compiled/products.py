@@ -35,7 +35,7 @@ def pull(stack, rows, columns, left, right, weights, shift, degree):
 
 
 @njit(**FAST)
-def matvec(stack, rows, columns, left, weights, shift, degree):
+def decision(stack, rows, columns, left, weights, shift, degree):
     """Sum over rows of ``left_i (w'k + shift)^degree`` at each column."""
     f = np.zeros(columns.size)
     for a in range(rows.size):

@@ -66,10 +66,13 @@ def line_search(rule, params, q, b, c, moved, w, linear, ridge, slope, curvature
 
 @njit(types.Tuple((int64, float64))(
     RULE, float64[::1], float64[:, :, ::1], float64[:, ::1], float64[::1], float64[::1],
-    float64[::1], float64[::1], float64[::1], float64[::1], float64, int64), cache=True, nogil=True,
+    float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], float64, int64), cache=True, nogil=True,
     fastmath={"contract", "reassoc"})  # fmt: skip
-def smo(rule, params, kernel, g, q, beta, linear, ridge, lower, upper, eps, budget):
-    """Move ``beta`` (and with it ``g`` (m, n) and ``q``) to a violation below ``2 eps``; steps and violation."""
+def smo(rule, params, kernel, g, q, beta, linear, ridge, lower, upper, kink, eps, budget):
+    """Move ``beta`` (and with it ``g`` (m, n) and ``q``) to a violation below ``2 eps``; steps and violation.
+
+    A step ends at the latest where a dual passes zero, if it has a kink there.
+    """
     m, n = g.shape
     w, moved, b, c = np.empty(m), np.empty(m), np.empty(m), np.empty(m)
     gradient, diagonal, row = np.empty(n), np.empty(n), np.empty(n)
@@ -90,10 +93,12 @@ def smo(rule, params, kernel, g, q, beta, linear, ridge, lower, upper, eps, budg
                         diagonal[i] += w[k] * kernel[i, k, i]
         up, best, worst = -1, np.inf, -np.inf
         for i in range(n):
-            if beta[i] < upper[i] and gradient[i] < best:
-                up, best = i, gradient[i]
-            if beta[i] > lower[i] and gradient[i] > worst:
-                worst = gradient[i]
+            rising = gradient[i] + (kink[i] if beta[i] >= 0.0 else -kink[i])
+            if beta[i] < upper[i] and rising < best:
+                up, best = i, rising
+            falling = gradient[i] + (kink[i] if beta[i] > 0.0 else -kink[i])
+            if beta[i] > lower[i] and falling > worst:
+                worst = falling
         violation = worst - best
         if up < 0 or violation <= 2.0 * eps:
             return step, violation
@@ -102,13 +107,14 @@ def smo(rule, params, kernel, g, q, beta, linear, ridge, lower, upper, eps, budg
             if w[k] > 0.0:
                 for i in range(n):
                     row[i] += w[k] * kernel[up, k, i]
-        down, gain = -1, 0.0
+        down, gain, steep = -1, 0.0, 0.0
         for i in range(n):
-            if beta[i] > lower[i] and gradient[i] > best:
+            falling = gradient[i] + (kink[i] if beta[i] > 0.0 else -kink[i])
+            if beta[i] > lower[i] and falling > best:
                 bend = diagonal[up] + diagonal[i] - 2.0 * row[i] + ridge[up] + ridge[i]
-                merit = (gradient[i] - best) ** 2 / max(bend, 1e-12)
+                merit = (falling - best) ** 2 / max(bend, 1e-12)
                 if merit > gain:
-                    down, gain = i, merit
+                    down, gain, steep = i, merit, falling
         if down < 0:
             return step, violation
         curvature = ridge[up] + ridge[down]
@@ -117,13 +123,16 @@ def smo(rule, params, kernel, g, q, beta, linear, ridge, lower, upper, eps, budg
             c[k] = max(kernel[up, k, up] + kernel[down, k, down] - 2.0 * kernel[up, k, down], 0.0)
             curvature += w[k] * c[k]
         flat = ridge[up] * beta[up] - ridge[down] * beta[down] - linear[up] + linear[down]
-        limit = min(upper[up] - beta[up], beta[down] - lower[down])
+        flat += (kink[up] if beta[up] >= 0.0 else -kink[up]) - (kink[down] if beta[down] > 0.0 else -kink[down])
+        top = 0.0 if beta[up] < 0.0 and kink[up] > 0.0 else upper[up]
+        bottom = 0.0 if beta[down] > 0.0 and kink[down] > 0.0 else lower[down]
+        room_up, room_down = top - beta[up], beta[down] - bottom
         t = line_search(rule, params, q, b, c, moved, w, flat, ridge[up] + ridge[down],
-                        best - gradient[down], curvature, limit, FIRM)  # fmt: skip
+                        best - steep, curvature, min(room_up, room_down), FIRM)  # fmt: skip
         if t <= 0.0:
             return step, violation
-        beta[up] = upper[up] if t == upper[up] - beta[up] else beta[up] + t
-        beta[down] = lower[down] if t == beta[down] - lower[down] else beta[down] - t
+        beta[up] = top if t == room_up else beta[up] + t
+        beta[down] = bottom if t == room_down else beta[down] - t
         for k in range(m):
             q[k] = max(q[k] + t * (2.0 * b[k] + t * c[k]), 0.0)
             for i in range(n):

@@ -14,7 +14,7 @@ TILE = 64  # rows worked on together, for the same reason
 
 
 @njit(**FAST)
-def quad(stack, beta, support):
+def energies(stack, beta, support):
     m = stack.shape[2]
     q = np.zeros(m)
     row = np.empty(m)
@@ -32,7 +32,7 @@ def quad(stack, beta, support):
 
 
 @njit(**FAST)
-def matvec(stack, beta, support, weights, active):
+def decision(stack, beta, support, weights, active):
     n, m = stack.shape[0], stack.shape[2]
     f = np.zeros(n)
     whole = 2 * active.size > m
@@ -50,7 +50,7 @@ def matvec(stack, beta, support, weights, active):
 
 
 @njit(**FAST)
-def spread(flat, delta, index):
+def weighted_columns(flat, delta, index):
     size = flat.shape[1]
     out = np.zeros(size)
     for start in range(0, size, CHUNK):
@@ -71,7 +71,7 @@ def spread(flat, delta, index):
 
 
 @njit(**FAST)
-def quad_joint(stack, beta, support):
+def energies_joint(stack, beta, support):
     """Energies of duals with a row for each sample; each entry of a kernel is read once."""
     m, c = stack.shape[2], beta.shape[1]
     q = np.zeros(m)
@@ -91,7 +91,7 @@ def quad_joint(stack, beta, support):
 
 
 @njit(**FAST)
-def matvec_joint(stack, beta, support, weights, active):
+def decision_joint(stack, beta, support, weights, active):
     n, m, c = stack.shape[0], stack.shape[2], beta.shape[1]
     f = np.zeros((n, c))
     whole = 2 * active.size > m
@@ -110,7 +110,7 @@ def matvec_joint(stack, beta, support, weights, active):
 
 
 @njit(**FAST)
-def spread_joint(stack, delta, index, rows, kernels):
+def weighted_columns_joint(stack, delta, index, rows, kernels):
     """Columns ``index`` times the rows of ``delta``, at some rows and for some kernels only, (c, rows, kernels)."""
     a, c, whole = kernels.size, delta.shape[1], kernels.size == stack.shape[2]
     out = np.zeros((c, rows.size, a))
@@ -158,7 +158,7 @@ def combine(stack, index, weights, active):
 
 
 @njit(**FAST)
-def spread_part(stack, delta, index, rows, kernels):
+def weighted_columns_part(stack, delta, index, rows, kernels):
     """Columns ``index`` times ``delta``, at some rows and for some kernels only."""
     a, m = kernels.size, stack.shape[2]
     out = np.zeros((rows.size, a))

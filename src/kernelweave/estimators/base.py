@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import report
-from ..arrays import Array, device_of, is_foreign, kind_of, namespace, spread
+from ..arrays import Array, device_of, is_foreign, kind_of, namespace, scatter, to_host
 from ..assemble import (
     Assembly,
     Options,
+    Subproblem,
     Targets,
-    Task,
     check_number,
     check_products,
     check_together,
@@ -27,42 +28,55 @@ from ..assemble import (
     from_factors,
     from_samples,
     from_stack,
-    read_labels,
+    paired,
     read_stack,
     read_tensor,
     real_array,
 )
 from ..grams import Approximation, make_approximation
 from ..kernels import as_kernels
+from ..losses import _NAMES as LOSSES
 from ..losses import Loss, make_loss
-from ..penalties import Fixed, MixingPenalty
+from ..penalties import MixingPenalty, make_penalty
 from ..problem import Certificate, Problem, Solution, Status
 from ..solvers import solve
 from ..weightings import SignedSum, Weighting, make_mixing, weighed
 
 NUMBERS = [np.float64, np.float32]
+HOMES = {  # the estimator of each kind of targets that a loss reads
+    "binary": "MKLClassifier",
+    "multiclass": "MKLClassifier",
+    "regression": "MKLRegressor",
+    "outliers": "MKLOutlierDetector",
+    "survival": "MKLSurvival",
+}
 
 
 @dataclass(frozen=True)
-class Posed:
-    """Everything a fit needs: kernels on the samples, and the binary questions asked of them."""
+class PreparedFit:
+    """Everything a fit needs: kernels on the samples, targets, and how errors and kernels are weighed."""
 
     assembly: Assembly
     targets: Targets
-    tasks: Sequence[Task]
-    loss: Loss
+    loss: Loss  # of each problem
     penalty: MixingPenalty | Weighting
-    bias: bool = True
+    dual_sum: float | None = 0.0  # what the duals of each problem sum to, None without an intercept
     psd: str = "check"  # what to do if weights below zero make a sum of kernels indefinite
 
-    def problem(self, task: Task, C: float) -> Problem:
-        """Return one question as a problem; kernels weighed beforehand get their weights here."""
+    @property
+    def subproblems(self) -> Sequence[Subproblem]:
+        """The problems to solve."""
+        return self.targets.subproblems
+
+    def problem(self, subproblem: Subproblem, C: float) -> Problem:
+        """Return one of the problems; kernels weighed beforehand get their weights here."""
         cost = float(C) * self.targets.cost
         if isinstance(self.penalty, MixingPenalty):
-            return self.assembly.problem(task, self.loss, self.penalty, cost, self.bias)
+            return self.assembly.problem(subproblem, self.loss, self.penalty, cost, self.dual_sum)
         weight = self.targets.weight
-        weight = weight if task.rows is None else namespace(weight).take(weight, task.rows)
-        return weighed(self.assembly.problem(task, self.loss, Fixed(), cost, self.bias), self.penalty, weight, self.psd)
+        weight = weight if subproblem.rows is None else namespace(weight).take(weight, subproblem.rows)
+        plain = self.assembly.problem(subproblem, self.loss, make_penalty("uniform"), cost, self.dual_sum)
+        return weighed(plain, self.penalty, weight, self.psd)
 
     def weights(self, solutions: Sequence[Solution]) -> np.ndarray:  # (n_problems, m)
         """Return the weights of all kernels, zero for those left out."""
@@ -71,28 +85,42 @@ class Posed:
         return weights
 
     def coefficients(self, solutions: Sequence[Solution]) -> Array:  # (n_outputs, n)
-        """Return the coefficients of all rows, zero for rows that a question is not about.
+        """Return the coefficients of all rows, zero for rows that a problem is not about.
 
-        There is a row for each problem, or for each class of the one problem that has several.
+        There is a row for each decision value: one for each problem, or several for a problem that has several.
         """
-        n = self.targets.rows.shape[0]
-        if solutions[0].coef.ndim == 2:
-            return namespace(solutions[0].coef).matrix_transpose(solutions[0].coef)
-        rows = [
-            solution.coef if task.rows is None else spread(solution.coef, task.rows, n)
-            for task, solution in zip(self.tasks, solutions, strict=True)
-        ]
-        return namespace(rows[0]).stack(rows)
+        n, parts = self.targets.rows.shape[0], []
+        for subproblem, solution in zip(self.subproblems, solutions, strict=True):
+            xp, coef = namespace(solution.coef), solution.coef
+            coef = coef if subproblem.rows is None else scatter(coef, subproblem.rows, n)
+            parts.append(coef[None, :] if coef.ndim == 1 else xp.matrix_transpose(coef))
+        return namespace(parts[0]).concat(parts, axis=0)
 
 
-def support(coef: Array) -> Array:  # (n_problems, n) -> (s,)
+def outputs_of(solution: Solution) -> int:
+    """Return how many decision values a problem's answer has for a sample."""
+    return 1 if solution.coef.ndim == 1 else int(solution.coef.shape[1])
+
+
+def intercepts(solutions: Sequence[Solution]) -> np.ndarray:  # (n_outputs,)
+    """Return the constants of all decision values, on the host."""
+    constants = [to_host(s.intercept) if np.ndim(s.intercept) else float(s.intercept) for s in solutions]
+    sizes = [outputs_of(solution) for solution in solutions]
+    return np.concatenate([np.broadcast_to(b, (c,)) for b, c in zip(constants, sizes, strict=True)]).astype(float)
+
+
+def support(coef: Array) -> Array:  # (n_outputs, n) -> (s,)
     """Return the positions of the samples with a coefficient other than zero."""
     xp = namespace(coef)
     return xp.nonzero(xp.any(coef != 0, axis=0))[0]
 
 
 class MKLEstimator(BaseEstimator):
-    """The part of an estimator that does not depend on what is predicted."""
+    """The part of an estimator that does not depend on what is predicted.
+
+    What does depend on it are three methods: `_read_targets`, which reads y; `_choose`, the loss of each problem and
+    whether there is an intercept; and what a fitted model says of new samples, from `_decide`.
+    """
 
     kernels: Any
     penalty: Any
@@ -103,11 +131,28 @@ class MKLEstimator(BaseEstimator):
     normalize: Any
     tol: Any
     max_iter: Any
+    fit_intercept: Any
     psd: Any
     memory: Any
     random_state: Any
     n_jobs: Any
     progress: Any
+
+    #: kinds of targets that it reads, as `Loss.tasks` names them
+    _reads: ClassVar[tuple[str, ...]] = ()
+
+    # -- what depends on the targets ----------------------------------------------------------------------
+
+    def _read_targets(self, X: Any, y: Any, sample_weight: Any) -> Targets:
+        """Return what is to be learned; X are samples that were read, y and the weights as they were given."""
+        raise NotImplementedError
+
+    def _choose(self, loss: Loss, targets: Targets) -> tuple[Loss, float | None]:
+        """Return the loss of each problem, and what its duals sum to: None without an intercept."""
+        return loss, 0.0 if self._has_intercept(loss) else None
+
+    def _learn_more(self, prepared: PreparedFit, X: Any, y: Any, sample_weight: Any) -> None:
+        """Learn what else a model needs from the samples given, after the problems are solved."""
 
     # -- reading ------------------------------------------------------------------------------------------
 
@@ -115,22 +160,23 @@ class MKLEstimator(BaseEstimator):
     def _precomputed(self) -> bool:
         return isinstance(self.kernels, str) and self.kernels == "precomputed"
 
-    def _read(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Check samples and labels for a fit."""
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        if is_foreign(X) and not self._precomputed:
-            return self._read_tensors(X, y)
-        check_together("y", y, X)
-        if self._precomputed:
-            X, y = read_stack(X, self.memory), column_or_1d(y, warn=True)
-            check_consistent_length(X, y)
-            validate_data(self, X, skip_check_array=True)
-            return X, y
-        check_columns(X)
-        return validate_data(self, X, y, accept_sparse="csr", dtype=NUMBERS)
+    @property
+    def _bank(self) -> Any:
+        """The kernels to learn with, where they are not precomputed."""
+        return self.kernels
 
-    def _read_tensors(self, X: Array, y: Any) -> tuple[Array, Any]:
+    def _read_samples(self, X: Any) -> Any:
+        """Check samples for a fit."""
+        if is_foreign(X) and not self._precomputed:
+            return self._read_tensors(X)
+        if self._precomputed:
+            X = read_stack(X, self.memory)
+            validate_data(self, X, skip_check_array=True)
+            return X
+        check_columns(X)
+        return validate_data(self, X, accept_sparse="csr", dtype=NUMBERS)
+
+    def _read_tensors(self, X: Array) -> Array:
         """Check samples of another library; kernels as matrices are NumPy's, so only features can be theirs."""
         if self.approximation is None:
             raise TypeError(
@@ -139,7 +185,7 @@ class MKLEstimator(BaseEstimator):
             )
         X = read_tensor(X)
         validate_data(self, X, skip_check_array=True)
-        return X, read_labels(y, X)
+        return X
 
     def _read_new(self, X: Any) -> Any:
         """Check samples to predict."""
@@ -163,7 +209,29 @@ class MKLEstimator(BaseEstimator):
         options = Options(self.normalize, self.psd, self.memory, self.random_state, self._approximation())
         penalty = make_mixing(self.penalty)
         check_products(penalty, options)
-        return options, make_loss(self.loss), penalty
+        if isinstance(penalty, Weighting) and not set(penalty.tasks) & set(self._reads):
+            raise ValueError(f"penalty {penalty} weighs kernels by the labels of classes: use another, such as 'lp'.")
+        return options, self._make_loss(), penalty
+
+    def _make_loss(self) -> Loss:
+        """Return what ``loss`` names, or say which losses are for such targets."""
+        loss = make_loss(self.loss)
+        loss.check_parameters()
+        if set(loss.tasks) & set(self._reads):
+            return loss
+        known = sorted(name for name, kind in LOSSES.items() if set(kind.tasks) & set(self._reads))
+        raise ValueError(
+            f"loss={self.loss!r} is not for {type(self).__name__}: choose one of {', '.join(known)}, or use "
+            f"kw.{HOMES[loss.tasks[0]]}."
+        )
+
+    def _has_intercept(self, loss: Loss) -> bool:
+        """Whether decision values have a constant of their own, or why they cannot."""
+        if self.fit_intercept not in (True, False, "auto"):
+            raise ValueError(f"fit_intercept must be 'auto', True or False, got {self.fit_intercept!r}.")
+        if self.fit_intercept is True and not loss.takes_bias:
+            raise ValueError(f"fit_intercept=True is not for {loss}: use 'auto', and a constant kernel.")
+        return loss.takes_bias if self.fit_intercept == "auto" else bool(self.fit_intercept)
 
     def _approximation(self) -> Approximation | None:
         """Return what ``approximation`` names."""
@@ -188,12 +256,34 @@ class MKLEstimator(BaseEstimator):
             "frame": frame if hasattr(frame, "iloc") else None,
         }
         if options.approximation is None:
-            return from_samples(X, self.kernels, options, **given)
-        return from_factors(X, self.kernels, options, progress=bool(self.progress), whole=whole, **given)
+            return from_samples(X, self._bank, options, **given)
+        return from_factors(X, self._bank, options, progress=bool(self.progress), whole=whole, **given)
 
     # -- solving ------------------------------------------------------------------------------------------
 
-    def _solve(self, posed: Posed, problem: Problem, start: Array | None = None) -> Solution:
+    def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Read, solve, and keep what prediction needs."""
+        begun = time.perf_counter()
+        prepared = self._prepare(X, y, sample_weight)
+        solutions = self._solve_all(prepared)
+        self._warn_if_loose(solutions)
+        self._learn_more(prepared, X, y, sample_weight)
+        self._keep(prepared, solutions)
+        self.fit_time_ = time.perf_counter() - begun
+        return self
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> PreparedFit:
+        """Read everything that fit is given and compute the kernels."""
+        options, loss, penalty = self._check_parameters()
+        samples = self._read_samples(X)
+        check_together("sample_weight", sample_weight, samples)
+        targets = self._read_targets(samples, y, sample_weight)
+        loss, dual_sum = self._choose(loss, targets)
+        assembly = paired(self._assemble(samples, X, options, targets), penalty, options)
+        kept = assembly.cut(penalty) if isinstance(penalty, MixingPenalty) else penalty
+        return PreparedFit(assembly, targets, loss, kept, dual_sum, options.psd)
+
+    def _solve(self, prepared: PreparedFit, problem: Problem, start: Array | None = None) -> Solution:
         solution = solve(
             problem,
             self.solver,
@@ -202,19 +292,19 @@ class MKLEstimator(BaseEstimator):
             start=start,
             progress=bool(self.progress),
         )
-        posed.assembly.check_energies(problem, solution.beta)
+        prepared.assembly.check_energies(problem.gram, solution.beta)
         return problem.gram.spelled_out(solution) if isinstance(problem.gram, SignedSum) else solution
 
-    def _solve_all(self, posed: Posed) -> list[Solution]:
-        """Solve every question, on threads that share the kernels."""
+    def _solve_all(self, prepared: PreparedFit) -> list[Solution]:
+        """Solve every problem, on threads that share the kernels."""
 
-        def answer(task: Task) -> Solution:
-            solution = self._solve(posed, posed.problem(task, self.C))
-            if solution.status is Status.INTERRUPTED and len(posed.tasks) > 1:
+        def answer(subproblem: Subproblem) -> Solution:
+            solution = self._solve(prepared, prepared.problem(subproblem, self.C))
+            if solution.status is Status.INTERRUPTED and len(prepared.subproblems) > 1:
                 raise KeyboardInterrupt  # the other problems have no answer, so there is no model to return
             return solution
 
-        return Parallel(n_jobs=self.n_jobs, prefer="threads")(delayed(answer)(task) for task in posed.tasks)
+        return Parallel(n_jobs=self.n_jobs, prefer="threads")(delayed(answer)(one) for one in prepared.subproblems)
 
     def _warn_if_loose(self, solutions: Sequence[Solution]) -> None:
         """Say once if a gap missed tol, by how much and what to do; an interruption was already told."""
@@ -225,55 +315,63 @@ class MKLEstimator(BaseEstimator):
             warnings.warn(
                 f"The relative duality gap reached {worst.gap:.1e}, not tol={self.tol:g}{where}. {worst.status.value}",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
-    def _keep(self, posed: Posed, solutions: Sequence[Solution]) -> None:
+    def _keep(self, prepared: PreparedFit, solutions: Sequence[Solution]) -> None:
         """Set the fitted attributes; those with an entry per problem are single for a single problem."""
-        weights, coef = posed.weights(solutions), posed.coefficients(solutions)
-        each = coef.shape[0] // len(solutions)  # decision values of a problem
-        intercept = np.repeat([solution.intercept for solution in solutions], each)
-        xp, vectors, rows = namespace(coef), support(coef), posed.targets.rows
-        self._predictor = posed.assembly.predictor(posed.targets, np.repeat(weights, each, axis=0), coef, intercept)
+        weights, coef, intercept = prepared.weights(solutions), prepared.coefficients(solutions), intercepts(solutions)
+        xp, vectors, rows = namespace(coef), support(coef), prepared.targets.rows
+        each = np.repeat(weights, [outputs_of(solution) for solution in solutions], axis=0)  # (n_outputs, m)
+        self._predictor = prepared.assembly.predictor(prepared.targets, each, coef, intercept)
         self._certificates = [solution.certificate for solution in solutions]
         self._n_samples = rows.shape[0]
         self.support_ = xp.take(rows, vectors)
-        self.problem_names_ = [task.name for task in posed.tasks]
-        self.kernel_names_ = posed.assembly.names
-        self.kernel_scales_ = posed.assembly.scales
-        self.approximation_error_ = posed.assembly.lost
-        self.storage_ = posed.assembly.storage
+        self.problem_names_ = [subproblem.name for subproblem in prepared.subproblems]
+        self._certified = self.problem_names_
+        self.kernel_names_ = prepared.assembly.names
+        self.kernel_scales_ = prepared.assembly.scales
+        self.approximation_error_ = prepared.assembly.lost
+        self.storage_ = prepared.assembly.storage
         self.solver_ = solutions[0].solver
         self.dual_gap_ = max(solution.gap for solution in solutions)
         self.intercept_ = intercept
-        self.weights_ = _single(weights)
-        self.dual_coef_ = _single(xp.take(coef, vectors, axis=1))
-        self.objective_ = _single(np.array([solution.certificate.upper for solution in solutions]))
-        self.n_iter_ = _single(np.array([solution.n_iter for solution in solutions]))
-        self.history_ = _single([solution.history for solution in solutions])
-        self.status_ = _single([solution.status.value for solution in solutions])
+        self.weights_ = single(weights)
+        self.dual_coef_ = single(xp.take(coef, vectors, axis=1))
+        self.objective_ = single(np.array([solution.certificate.upper for solution in solutions]))
+        self.n_iter_ = single(np.array([solution.n_iter for solution in solutions]))
+        self.history_ = single([solution.history for solution in solutions])
+        self.status_ = single([solution.status.value for solution in solutions])
+
+    # -- predicting ---------------------------------------------------------------------------------------
+
+    def _decide(self, X: Any) -> Array:  # (n, n_outputs)
+        """Return the decision values of new samples."""
+        check_is_fitted(self)
+        return self._predictor.decide(self._read_new(X))
 
     @property
     def pair_weights_(self) -> np.ndarray:
         """Weight of the product of each two kernels, for penalties on pairs of kernels only."""
         check_is_fitted(self)
-        if getattr(self._predictor, "degree", None) != 2:
+        if self._predictor.degree != 2:
             raise AttributeError("pair_weights_ is what SpectralNorm(degree=2) learns; others have weights_ only.")
         return self.weights_[..., :, None] * self.weights_[..., None, :]
 
     # -- reporting ----------------------------------------------------------------------------------------
 
-    def certificate(self) -> Certificate | list[Certificate]:
-        """Return the bounds that prove the answer, one certificate for each binary problem if several.
+    def certificate(self) -> Certificate | report.Certificates:
+        """Return the bounds that prove the answer, one certificate for each problem if there are several.
 
         Returns
         -------
         Certificate or list of Certificate
-            With ``lower``, ``upper`` and ``gap``; printed, it reads as a sentence. With an approximation, it is
-            about the problem with the approximated kernels.
+            With ``lower``, ``upper`` and ``gap``; printed, it reads as a sentence, or a line for each problem. With an
+            approximation, it is about the problem with the approximated kernels.
         """
         check_is_fitted(self)
-        return _single(self._certificates)
+        several = len(self._certificates) > 1
+        return report.Certificates(self._certified, self._certificates) if several else single(self._certificates)
 
     def summary(self) -> str:
         """Return a short table: kernels by weight, support vectors, gap, time.
@@ -286,7 +384,7 @@ class MKLEstimator(BaseEstimator):
         weights = np.atleast_2d(self.weights_)
         sentences = [self.status_] if isinstance(self.status_, str) else list(dict.fromkeys(self.status_))
         return report.summary(
-            title=f"{type(self).__name__}, {self._manner}, C={self.C:g}",
+            title=f"{type(self).__name__}, {self._manner}",
             names=self.kernel_names_,
             weights=weights,
             gap=self.dual_gap_,
@@ -305,24 +403,30 @@ class MKLEstimator(BaseEstimator):
 
     @property
     def _manner(self) -> str:
-        """How kernels are mixed, as a phrase."""
-        return f"penalty {self.penalty}"
+        """How kernels and errors are weighed, as a phrase."""
+        return f"penalty {self.penalty}, C={self.C:g}"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self._precomputed
         tags.input_tags.three_d_array = self._precomputed
-        tags.input_tags.sparse = not self._precomputed and _accept_sparse(self.kernels)
+        tags.input_tags.sparse = not self._precomputed and _accept_sparse(self._bank)
         return tags
 
 
-def _single(values: Any) -> Any:
+def single(values: Any) -> Any:
     """Return the one entry there is, or all of them."""
     if isinstance(values, list):
         return values[0] if len(values) == 1 else values
     if values.shape[0] > 1:
         return values
     return values[0].item() if values.ndim == 1 else values[0, ...]
+
+
+def requires_y(estimator: Any, y: Any) -> None:
+    """Refuse a fit without targets."""
+    if y is None:
+        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
 
 
 def _check_same_home(X: Any, ours: Array) -> None:

@@ -1,4 +1,4 @@
-"""Machines with one kernel each, trained apart and put together afterwards: the best of them, or a vote."""
+"""SVMs with one kernel each, trained apart and put together afterwards: the best of them, or a vote."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from joblib import Parallel, delayed
 from scipy.optimize import linprog
 from sklearn.model_selection import check_cv
 
-from ..arrays import Array, like, namespace, spread, to_host
-from ..assemble import Options, Predictor, Targets, Task
+from ..arrays import Array, like, namespace, scatter, to_host
+from ..assemble import Options, Predictor, Subproblem
 from ..assemble.parameters import check_choice
 from ..losses import Loss
 from ..problem import Solution, Status
-from .base import Posed
+from .base import PreparedFit
 from .classify import MKLClassifier
 
 VOTES = ("lp-beta", "lp-b", "best")
 
 
 @dataclass(frozen=True)
-class Machine:
-    """One machine: a kernel's answer to a binary question, what it says of samples it did not see, and its trials."""
+class Voter:
+    """One SVM: a kernel's answer to a binary problem, what it says of samples it did not see, and its trials."""
 
-    task: Task
+    subproblem: Subproblem
     solution: Solution  # its weights are those of all kernels, but one of them zero
     outputs: np.ndarray  # (n,)
     trials: list[Solution]  # trained on parts of the samples
@@ -36,33 +36,38 @@ class Machine:
 
 @dataclass(frozen=True)
 class Ballot:
-    """What prediction needs: weighted machines, and the question that each one has a say in."""
+    """What prediction needs: weighted SVMs, and the problem that each one has a say in."""
 
-    machines: Predictor
-    question: np.ndarray  # (n_machines, n_problems) 0 and 1
+    voters: Predictor
+    problem: np.ndarray  # (n_voters, n_problems) 0 and 1
 
     @property
     def like(self) -> Any:
         """An array of the library, device and precision that new samples must have; None for stacks."""
-        return self.machines.like
+        return self.voters.like
 
     @property
     def shape(self) -> tuple[int, int]:
         """Training rows and kernels, as a precomputed stack must have them."""
-        return self.machines.shape
+        return self.voters.shape
+
+    @property
+    def degree(self) -> int:
+        """Kernels in a product: there are none."""
+        return 1
 
     def decide(self, X: Any) -> Array:  # (n, n_problems)
         """Return the decision values of new samples."""
-        outputs = self.machines.decide(X)
-        return outputs @ like(outputs, self.question)
+        outputs = self.voters.decide(X)
+        return outputs @ like(outputs, self.problem)
 
 
 class BoostedMKLClassifier(MKLClassifier):
-    """Classification by machines with one kernel each, which vote.
+    """Classification by SVMs with one kernel each, which vote.
 
-    Every kernel gets a machine of its own, for several classes one for each class against the rest. What the machines
-    say of samples that they were not trained on settles their weights; the decision is the weighted sum of what they
-    say. The weights are those of the largest margin ``rho`` of the right class over any other,
+    Every kernel gets an SVM of its own, for several classes one for each class against the rest. What the SVMs say of
+    samples that they were not trained on settles their weights; the decision is the weighted sum of what they say.
+    The weights are those of the largest margin ``rho`` of the right class over any other,
 
         min  -rho + sum_i xi_i / (nu n)      with a margin of rho - xi_i at each sample, xi >= 0,
 
@@ -78,26 +83,26 @@ class BoostedMKLClassifier(MKLClassifier):
     nu : float, default=0.2
         Share of the samples that may fall short of the margin, above 0 and up to 1; not for "best".
     cv : int, splitter, list of splits or None, default=5
-        How samples are held out to weigh the machines. A number is that of the folds, each with its share of every
-        class, and no more of them than the smallest class has samples. None: weigh the machines by what they say of
+        How samples are held out to weigh the SVMs. A number is that of the folds, each with its share of every
+        class, and no more of them than the smallest class has samples. None: weigh the SVMs by what they say of
         the samples that they were trained on, which favours those that fit too closely.
     loss, C, solver, approximation, normalize, tol, max_iter, class_weight, psd, memory, random_state, n_jobs, progress
-        As for `MKLClassifier`, of each machine; threads are for the kernels.
+        As for `MKLClassifier`, of each SVM; threads are for the kernels.
 
     Attributes
     ----------
     weights_ : ndarray of shape (m,), or (n_classes, m) for "lp-b" and several classes
-        Weight of each kernel's machine.
+        Weight of each kernel's SVM.
     margin_ : float
         The ``rho`` of the weights; for "best", the share of samples that were right.
     machines_ : list of str
-        The machines with a weight, by class and kernel.
-    dual_coef_ : array of shape (n_support,) or (n_machines, n_support)
-        Signed coefficients of the support vectors in each machine with a weight.
+        The SVMs with a weight, by class and kernel.
+    dual_coef_ : array of shape (n_support,) or (n_svms, n_support)
+        Signed coefficients of the support vectors in each SVM with a weight.
     dual_gap_ : float
-        Certified relative duality gap, the largest of these machines.
+        Certified relative duality gap, the largest of these SVMs.
     objective_, n_iter_, history_, status_
-        Of each of these machines.
+        Of each of these SVMs.
     support_, intercept_, classes_, problem_names_, kernel_names_, kernel_scales_, approximation_error_, storage_, ...
         As for `MKLClassifier`.
 
@@ -164,49 +169,49 @@ class BoostedMKLClassifier(MKLClassifier):
         if isinstance(nu, bool) or not isinstance(nu, Real) or not 0 < float(nu) <= 1:
             raise ValueError(f"nu must be a number above 0 and up to 1, got {nu!r}: use 0.2 to begin with.")
         options, loss, penalty = super()._check_parameters()
-        if not hasattr(loss, "quadratic"):
-            raise ValueError(f"loss={self.loss!r} is not for machines that vote: use 'hinge' or 'squared_hinge'.")
+        if "binary" not in loss.tasks or not loss.bind(np.array([-1.0, 1.0])).quadratic:
+            raise ValueError(f"loss={self.loss!r} is not for SVMs that vote: use 'hinge' or 'squared_hinge'.")
         return options, loss, penalty
 
     def _begin_stream(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
-        raise ValueError("partial_fit is for MKLClassifier: machines that vote need samples held out, so use fit.")
+        raise ValueError("partial_fit is for MKLClassifier: SVMs that vote need samples held out, so use fit.")
 
     # -- training -----------------------------------------------------------------------------------------
 
-    def _solve_all(self, posed: Posed) -> list[Any]:
-        """Train a machine for every kernel and question, on threads."""
-        folds = self._folds(posed.targets)
+    def _solve_all(self, prepared: PreparedFit) -> list[Any]:
+        """Train an SVM for every kernel and problem, on threads."""
+        folds = self._folds(prepared.targets)
 
-        def train(k: int) -> list[Machine]:
-            assembly = posed.assembly
+        def train(k: int) -> list[Voter]:
+            assembly = prepared.assembly
             alone = replace(assembly, gram=assembly.gram.only(np.array([k])), kept=assembly.kept[[k]])
-            return [self._machine(replace(posed, assembly=alone), task, folds) for task in posed.tasks]
+            return [self._voter(replace(prepared, assembly=alone), one, folds) for one in prepared.subproblems]
 
-        everyone = range(posed.assembly.gram.shape[1])
+        everyone = range(prepared.assembly.gram.shape[1])
         trained = Parallel(n_jobs=self.n_jobs, prefer="threads")(delayed(train)(k) for k in everyone)
-        return [machine for machines in trained for machine in machines]
+        return [voter for voters in trained for voter in voters]
 
-    def _machine(self, posed: Posed, task: Task, folds: Sequence[tuple[np.ndarray, np.ndarray]]) -> Machine:
-        """Train on all samples, and on parts of them to see what the machine says of the others."""
-        gram = posed.assembly.gram
-        solution = self._answer(posed, task)
+    def _voter(self, prepared: PreparedFit, whole: Subproblem, folds: Sequence[tuple[np.ndarray, np.ndarray]]) -> Voter:
+        """Train on all samples, and on parts of them to see what the SVM says of the others."""
+        gram, y = prepared.assembly.gram, whole.y
+        solution = self._answer(prepared, whole)
         trials = []
-        outputs = to_host(gram.matvec(solution.coef, np.ones(1))) + solution.intercept
+        outputs = to_host(gram.decision(solution.coef, np.ones(1))) + solution.intercept
         for train, test in folds:
-            rows = like(task.y, train, "int64")
-            trial = self._answer(posed, Task(task.name, rows, namespace(task.y).take(task.y, rows)))
-            coef = spread(trial.coef, rows, task.y.shape[0])
-            outputs[test] = to_host(gram.matvec(coef, np.ones(1)))[test] + trial.intercept
+            rows = like(y, train, "int64")
+            trial = self._answer(prepared, Subproblem(whole.name, rows, namespace(y).take(y, rows)))
+            coef = scatter(trial.coef, rows, y.shape[0])
+            outputs[test] = to_host(gram.decision(coef, np.ones(1)))[test] + trial.intercept
             trials.append(trial)
-        return Machine(task, solution, outputs, trials)
+        return Voter(whole, solution, outputs, trials)
 
-    def _answer(self, posed: Posed, task: Task) -> Solution:
-        solution = self._solve(posed, posed.problem(task, self.C))
+    def _answer(self, prepared: PreparedFit, subproblem: Subproblem) -> Solution:
+        solution = self._solve(prepared, prepared.problem(subproblem, self.C))
         if solution.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt  # the other machines have no answer, so there is no model to return
+            raise KeyboardInterrupt  # the others have no answer, so there is no model to return
         return solution
 
-    def _folds(self, targets: Targets) -> list[tuple[np.ndarray, np.ndarray]]:
+    def _folds(self, targets: Any) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return positions, among the rows that count, to train on and to hold out."""
         if self.cv is None:
             return []
@@ -223,42 +228,47 @@ class BoostedMKLClassifier(MKLClassifier):
         _check_folds(splits, codes)
         return [(np.sort(train), test) for train, test in splits]
 
-    def _warn_if_loose(self, machines: Sequence[Any]) -> None:
-        super()._warn_if_loose([solution for machine in machines for solution in (machine.solution, *machine.trials)])
+    def _warn_if_loose(self, voters: Sequence[Any]) -> None:
+        super()._warn_if_loose([solution for voter in voters for solution in (voter.solution, *voter.trials)])
 
     # -- voting -------------------------------------------------------------------------------------------
 
-    def _keep(self, posed: Posed, machines: Sequence[Any]) -> None:
-        """Weigh the machines and keep those with a weight."""
-        questions = len(posed.tasks)
-        outputs = np.stack([machine.outputs for machine in machines], axis=1)
-        outputs = outputs.reshape(len(outputs), -1, questions)  # (n, a, n_problems)
-        codes, weight = to_host(posed.targets.codes), to_host(posed.targets.weight)
-        if self.vote == "best":
-            weights, self.margin_ = best(outputs, codes, weight)
-        else:
-            weights, self.margin_ = largest_margin(outputs, codes, weight, float(self.nu), self.vote == "lp-b")
-        rows = np.repeat(weights, questions, axis=1) if weights.shape[1] < questions else weights  # (a, n_problems)
-        voting = [(k, p) for k in range(len(rows)) for p in range(questions) if rows[k, p] > 0]
-        voters = [machines[k * questions + p] for k, p in voting]
+    def _keep(self, prepared: PreparedFit, voters: Sequence[Any]) -> None:
+        """Weigh the SVMs and keep those with a weight."""
+        problems = len(prepared.subproblems)
+        outputs = np.stack([voter.outputs for voter in voters], axis=1)
+        outputs = outputs.reshape(len(outputs), -1, problems)  # (n, a, n_problems)
+        weights, self.margin_ = self._ballot(outputs, prepared.targets)
+        rows = np.repeat(weights, problems, axis=1) if weights.shape[1] < problems else weights  # (a, n_problems)
+        voting = [(k, p) for k in range(len(rows)) for p in range(problems) if rows[k, p] > 0]
+        chosen = [voters[k * problems + p] for k, p in voting]
         solutions = [
             replace(found, weights=rows[k, p] * np.eye(len(rows))[k], intercept=rows[k, p] * found.intercept)
-            for (k, p), found in zip(voting, (voter.solution for voter in voters), strict=True)
+            for (k, p), found in zip(voting, (voter.solution for voter in chosen), strict=True)
         ]
-        super()._keep(replace(posed, tasks=[voter.task for voter in voters]), solutions)
-        question = np.eye(questions)[[p for _, p in voting]]
-        names, kept = self.kernel_names_, posed.assembly.kept
-        self._predictor = Ballot(self._predictor, question)
-        self.machines_ = [f"{posed.tasks[p].name}: {names[kept[k]]}" for k, p in voting]
-        self.problem_names_ = [task.name for task in posed.tasks]
-        self.intercept_ = question.T @ self.intercept_
+        targets = replace(prepared.targets, subproblems=[voter.subproblem for voter in chosen])
+        super()._keep(replace(prepared, targets=targets), solutions)
+        names, kept = self.kernel_names_, prepared.assembly.kept
+        problem = np.eye(problems)[[p for _, p in voting]]
+        self._predictor = Ballot(self._predictor, problem)
+        self.problem_names_ = [one.name for one in prepared.subproblems]
+        self.machines_ = [f"{self.problem_names_[p]}: {names[kept[k]]}" for k, p in voting]
+        self._certified = self.machines_
+        self.intercept_ = problem.T @ self.intercept_
         everyone = np.zeros((weights.shape[1], len(names)))
         everyone[:, kept] = weights.T
         self.weights_ = everyone if len(everyone) > 1 else everyone[0]
 
+    def _ballot(self, outputs: np.ndarray, targets: Any) -> tuple[np.ndarray, float]:
+        """Return the weights of kernels, (a, 1) or per class (a, n_problems), and the margin they reach."""
+        codes, weight = to_host(targets.codes), to_host(targets.weight)
+        if self.vote == "best":
+            return best(outputs, codes, weight)
+        return largest_margin(outputs, codes, weight, float(self.nu), self.vote == "lp-b")
+
     @property
     def _manner(self) -> str:
-        return f"vote {self.vote}"
+        return f"vote {self.vote}, C={self.C:g}"
 
 
 def best(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from itertools import combinations
 from typing import Any
 
@@ -11,35 +10,32 @@ from sklearn.base import ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array, is_foreign, like, namespace, to_host
-from ..assemble import (
-    check_together,
-    paired,
-    read_labels,
-    read_targets,
-    read_weight,
-    split_tasks,
-)
-from ..losses import CrammerSinger, Hinge, Logistic, Loss
-from ..losses.margin import log_sigmoid, sigmoid
-from ..penalties import MixingPenalty
-from ..solvers import learns_bias
-from .base import Posed
+from ..assemble import Labels, check_together, class_targets, read_labels, read_weight
+from ..losses import Loss, make_loss
+from .base import PreparedFit, requires_y
 from .calibrate import as_columns, calibrated
 from .stream import Streaming
 
 
 def _gives_odds(clf: MKLClassifier) -> bool:
     """Whether there are probabilities; if not, say how to get them."""
-    if isinstance(clf.loss, Logistic) or clf.loss == "logistic":
+    if _is_probabilistic(clf.loss):
         if clf.multiclass == "ovo":
             raise AttributeError("predict_proba needs multiclass='ovr': votes of one against one have no odds.")
         return True
     if clf.probability:
         return True
     raise AttributeError(f"predict_proba needs loss='logistic' or probability=True, not {clf.loss!r} alone.")
+
+
+def _is_probabilistic(loss: Any) -> bool:
+    """Whether a loss has probabilities of its own; one that makes no sense is refused later, by fit."""
+    try:
+        return make_loss(loss).probabilistic
+    except (TypeError, ValueError):
+        return False
 
 
 class MKLClassifier(ClassifierMixin, Streaming):
@@ -58,7 +54,7 @@ class MKLClassifier(ClassifierMixin, Streaming):
         How kernels are mixed: "l1" keeps few, "lp" (p=2) uses all, "elasticnet", "moreau-yosida", "uniform"
         is their plain average. "spectral" learns products of two kernels: its kernel is the square of a weighted
         sum. Instances from `kernelweave.penalties` carry parameters, as ``Lp(1.5)``. In its place, weights can be
-        learned before the machine: "alignment", "centred-alignment", "easymkl", or an instance from
+        learned before the SVM: "alignment", "centred-alignment", "easymkl", or an instance from
         `kernelweave.weightings`.
     loss : str or Loss, default="hinge"
         What an error costs: "hinge", "squared_hinge", "squared" (least squares on labels -1 and +1) or "logistic",
@@ -84,11 +80,11 @@ class MKLClassifier(ClassifierMixin, Streaming):
         Most steps of the solver.
     multiclass : {"ovr", "ovo", "joint"}, default="ovr"
         How more than two classes are told apart: by binary problems, one against the rest or one against one, each
-        with its own kernel weights; or by one problem of all classes, the joint margin of Crammer and Singer, with
-        one set of weights (loss="hinge" only).
+        with its own kernel weights; or by one problem of all classes with one set of weights: the joint margin of
+        Crammer and Singer for loss="hinge", multinomial logistic regression for loss="logistic".
     fit_intercept : "auto" or bool, default="auto"
-        Whether a binary problem has a constant of its own. "auto": yes, unless the solver learns none; the joint margin
-        has none (add ``kernels.Constant()`` to the bank if one is wanted).
+        Whether decision values have a constant of their own. "auto": yes, wherever the loss takes one; the joint margin
+        has none (add ``kernels.Constant()`` to the bank if one is wanted). Some solvers learn none and ask for False.
     probability : bool, default=False
         Whether to calibrate probabilities on decision values from five-fold cross-validation, which takes five more
         fits; loss="logistic" has probabilities of its own.
@@ -124,13 +120,14 @@ class MKLClassifier(ClassifierMixin, Streaming):
     approximation_error_ : ndarray of shape (m,) or None
         Share of each kernel's trace on the training samples that the approximation lost; for random features,
         which lose no trace, the relative error of the kernel in the Frobenius norm. None without approximation.
-    dual_coef_ : array of shape (n_support,) or (n_problems, n_support)
-        Signed coefficients of the support vectors, for a joint margin a row for each class; of the library and on the
+    dual_coef_ : array of shape (n_support,) or (n_outputs, n_support)
+        Signed coefficients of the support vectors, for a joint problem a row for each class; of the library and on the
         device of X.
     support_ : array of shape (n_support,)
         Positions of the support vectors among the rows given to fit; where `dual_coef_` is.
-    intercept_ : ndarray of shape (n_problems,)
-        Constant of the decision function; for a joint margin zero for each class.
+    intercept_ : ndarray of shape (n_outputs,)
+        Constant of each decision function: one for each problem, for a joint problem one for each class, which is zero
+        for a joint margin.
     classes_ : ndarray of shape (n_classes,)
         The labels.
     problem_names_ : list of str
@@ -168,6 +165,8 @@ class MKLClassifier(ClassifierMixin, Streaming):
     >>> clf.score(X[50:], y[50:]) > 0.9
     True
     """
+
+    _reads = ("binary", "multiclass")
 
     def __init__(
         self,
@@ -229,49 +228,59 @@ class MKLClassifier(ClassifierMixin, Streaming):
         MKLClassifier
             Itself, fitted.
         """
-        begun = time.perf_counter()
-        posed = self._pose(X, y, sample_weight)
-        solutions = self._solve_all(posed)
-        self._warn_if_loose(solutions)
-        self._stream = None
-        self._odds, self._calibrated = isinstance(posed.loss, Logistic), None
-        if self.probability and not self._odds:
-            self._calibrated = calibrated(self, X, y, sample_weight)
-        self.classes_ = posed.targets.classes
-        self._pairwise_votes = posed.tasks[0].rows is not None
-        self._keep(posed, solutions)
-        self.fit_time_ = time.perf_counter() - begun
-        return self
+        return self._fit(X, y, sample_weight)
 
-    def _pose(self, X: Any, y: Any, sample_weight: Any = None) -> Posed:
-        """Read everything that fit is given and compute the kernels."""
-        options, loss, penalty = self._check_parameters()
-        frame = X
-        X, y = self._read(X, y)
-        check_together("sample_weight", sample_weight, X)
-        targets = read_targets(y, sample_weight, self.class_weight, beside=X if is_foreign(X) else None)
-        tasks = split_tasks(targets, self.multiclass)
-        loss, bias = self._question(loss, targets.classes.size)
-        assembly = paired(self._assemble(X, frame, options, targets), penalty, options)
-        kept = assembly.cut(penalty) if isinstance(penalty, MixingPenalty) else penalty
-        return Posed(assembly, targets, tasks, loss, kept, bias, options.psd)
+    def _read(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Check samples and labels."""
+        requires_y(self, y)
+        X = self._read_samples(X)
+        return X, read_labels(y, X)
+
+    def _read_targets(self, X: Any, y: Any, sample_weight: Any) -> Labels:
+        requires_y(self, y)
+        y = read_labels(y, X)
+        return class_targets(y, sample_weight, self.class_weight, self.multiclass, X if is_foreign(X) else None)
+
+    def _choose(self, loss: Loss, targets: Any) -> tuple[Loss, float | None]:
+        loss, intercept = self._question(loss, targets.classes.size)
+        return loss, 0.0 if intercept else None
 
     def _question(self, loss: Loss, n_classes: int) -> tuple[Loss, bool]:
-        """Return the loss of each question, and whether it has a constant of its own."""
-        joint = n_classes > 2 and self.multiclass == "joint"
-        if isinstance(loss, CrammerSinger) and not joint:
+        """Return the loss of each problem, and whether it has an intercept."""
+        if n_classes > 2 and self.multiclass == "joint":
+            loss = self._joint(loss)
+        elif "binary" not in loss.tasks:
             if n_classes > 2:
-                raise ValueError("loss='crammer_singer' takes all classes at once: use multiclass='joint'.")
-            loss = Hinge()
-        if self.fit_intercept not in (True, False, "auto"):
-            raise ValueError(f"fit_intercept must be 'auto', True or False, got {self.fit_intercept!r}.")
-        if not joint:
-            return loss, learns_bias(self.solver) if self.fit_intercept == "auto" else bool(self.fit_intercept)
-        if not isinstance(loss, (Hinge, CrammerSinger)):
-            raise ValueError(f"multiclass='joint' is for loss='hinge', not {self.loss!r}: use multiclass='ovr'.")
-        if self.fit_intercept is True:
-            raise ValueError("fit_intercept=True is not for multiclass='joint': use 'auto', and a constant kernel.")
-        return CrammerSinger(), False
+                raise ValueError(f"loss={self.loss!r} takes all classes at once: use multiclass='joint'.")
+            loss = loss.binary()
+        return loss, self._has_intercept(loss)
+
+    def _joint(self, loss: Loss) -> Loss:
+        """Return the loss of all classes at once."""
+        whole = loss if "multiclass" in loss.tasks else loss.joint()
+        if whole is None:
+            raise ValueError(
+                f"multiclass='joint' is for loss='hinge' and 'logistic', not {self.loss!r}: use multiclass='ovr'."
+            )
+        if self.fit_intercept is True and not whole.takes_bias:
+            raise ValueError(
+                f"fit_intercept=True is not for multiclass='joint' with loss={self.loss!r}: use 'auto', and a constant "
+                "kernel."
+            )
+        return whole
+
+    def _learn_more(self, prepared: PreparedFit, X: Any, y: Any, sample_weight: Any) -> None:
+        """Calibrate probabilities, if asked for."""
+        self._calibrated = None
+        if self.probability and not prepared.loss.probabilistic:
+            self._calibrated = calibrated(self, X, y, sample_weight)
+
+    def _keep(self, prepared: PreparedFit, solutions: Any) -> None:
+        targets: Any = prepared.targets
+        self._stream, self.classes_ = None, targets.classes
+        self._odds = prepared.loss if prepared.loss.probabilistic else None
+        self._pairwise_votes = prepared.subproblems[0].rows is not None
+        super()._keep(prepared, solutions)
 
     def decision_function(self, X: Any) -> Array:
         """Return how clearly each sample belongs to each class.
@@ -286,8 +295,7 @@ class MKLClassifier(ClassifierMixin, Streaming):
         array of shape (n_new,) or (n_new, n_classes)
             For two classes, positive values mean the second one. A tensor if X is one.
         """
-        check_is_fitted(self)
-        scores = self._predictor.decide(self._read_new(X))
+        scores = self._decide(X)
         if self.classes_.size == 2:
             return scores[:, 0]
         return _votes(scores, self.classes_.size) if self._pairwise_votes else scores
@@ -316,7 +324,8 @@ class MKLClassifier(ClassifierMixin, Streaming):
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each class, for ``loss="logistic"`` or ``probability=True``.
 
-        With more than two classes, each against the rest, the probabilities of a sample are scaled to sum to one.
+        With more than two classes, each against the rest, the probabilities of a sample are scaled to sum to one; with
+        ``multiclass="joint"`` they are those of one model.
 
         Parameters
         ----------
@@ -331,14 +340,9 @@ class MKLClassifier(ClassifierMixin, Streaming):
         odds = self.decision_function(X)
         if self._calibrated is not None:
             return self._calibrated.predict_proba(as_columns(odds))
-        if not self._odds:
+        if self._odds is None:
             raise NotFittedError("predict_proba needs a fit with probability=True or loss='logistic': fit again.")
-        xp = namespace(odds)
-        if odds.ndim == 1:
-            return xp.stack([sigmoid(-odds), sigmoid(odds)], axis=1)
-        logs = log_sigmoid(odds)
-        chances = xp.exp(logs - xp.max(logs, axis=1, keepdims=True))
-        return chances / xp.sum(chances, axis=1, keepdims=True)
+        return self._odds.probabilities(odds)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of samples whose label is predicted.

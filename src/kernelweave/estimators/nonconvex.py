@@ -16,36 +16,37 @@ from sklearn.exceptions import ConvergenceWarning
 from ..arrays import kind_of
 from ..assemble import (
     Combination,
+    Labels,
     Options,
+    Subproblem,
     Targets,
-    Task,
     check_memory,
     check_number,
     check_together,
     check_whole,
     gated_sum,
     gaussian_product,
-    read_targets,
     resolve_bank,
-    split_tasks,
+    split_classes,
     squared_sum,
 )
 from ..assemble.parameters import check_choice
 from ..grams import DenseGram, GramStack
 from ..kernels import rbf
-from ..losses import Loss, make_loss
-from ..penalties import Fixed
+from ..losses import Loss
+from ..penalties import make_penalty
 from ..problem import Certificate, Descent, Problem, Solution, Stationarity, Status
 from ..solvers.base import solve_quietly
-from ..solvers.machines import STEPS, on_features
-from .base import Posed, _single
+from ..solvers.svm import SETTINGS as SVM
+from ..solvers.svm import on_features
+from .base import PreparedFit, single
 from .classify import MKLClassifier
 
 MODELS = ("nlmkl-p1", "gmkl", "lmkl-softmax", "lmkl-sigmoid")
-PRECISE = 1e-6  # times tol: relative gap of each machine, so that falls of the objective can be told from errors
-TINY = 100  # samples up to which copies of a sample are made one of more weight,
-COMPARED = 2**22  # and entries of X up to which they are looked for
-LEAST_GAP = 1e-13  # which floating point can give
+PRECISE = 1e-6  # relative gap of each SVM over tol, so that falls of the objective can be told from errors
+TINY = 100  # samples up to which copies of a sample are made one sample of more weight
+COMPARED = 2**22  # entries of X up to which copies of samples are looked for
+LEAST_GAP = 1e-13  # least relative gap of an SVM that floating point can give
 ARMIJO = 1e-4  # share of the fall that the gradient promises with which a step is content
 SHORTER = 0.25  # factor of a step that was too long
 LONGEST = 1e10  # factor by which a step may differ from the first one
@@ -53,11 +54,11 @@ LONGEST = 1e10  # factor by which a step may differ from the first one
 
 @dataclass(frozen=True)
 class Place:
-    """A machine at some parameters."""
+    """An SVM at some parameters."""
 
     theta: np.ndarray  # (p,)
-    machine: Solution
-    value: float  # the machine's, with the price of the parameters
+    svm: Solution
+    value: float  # the SVM's objective, with the price of the parameters
     cost: float  # that price
     gradient: np.ndarray  # (p,)
 
@@ -72,7 +73,7 @@ class Descended:
 
 
 class Walk:
-    """A descent by projected gradients: each trial trains one machine, and the objective never rises.
+    """A descent by projected gradients: each trial trains one SVM, and the objective never rises.
 
     Steps have the length that the last two gradients suggest (Barzilai and Borwein) and are shortened until the
     objective has fallen by a share of what the gradient promises (Armijo).
@@ -80,11 +81,11 @@ class Walk:
 
     def __init__(self, combination: Combination, pose: Callable[[GramStack], Problem], tol: float, max_iter: int):
         self.combination, self.pose, self.tol, self.max_iter = combination, pose, tol, max_iter
-        self.began, self.machines, self.history = time.perf_counter(), 0, Descent()
-        self.loosest = tol**2  # gap of a machine, as the error of its gradient goes with the root of it
+        self.began, self.trained, self.history = time.perf_counter(), 0, Descent()
+        self.loosest = tol**2  # gap of an SVM, as the error of its gradient goes with the root of it
 
     def go(self) -> Descended:
-        """Descend until the point reached is stationary, or the machines are spent; an interruption ends it there."""
+        """Descend until the point reached is stationary, or the SVMs are spent; an interruption ends it there."""
         self.here = self.place(self.combination.project(self.combination.start), None)
         try:
             status = self.descend()
@@ -101,9 +102,9 @@ class Walk:
         while True:
             here = self.here
             self.note(here)
-            if here.machine.status is Status.INTERRUPTED:
+            if here.svm.status is Status.INTERRUPTED:
                 return Status.INTERRUPTED
-            if here.machine.gap > self.loosest:
+            if here.svm.gap > self.loosest:
                 return Status.UNTRAINED
             if self.violation(here) <= self.tol:
                 return Status.STATIONARY
@@ -113,25 +114,25 @@ class Walk:
             step, self.here = _length(here, there, step), there
 
     def place(self, theta: np.ndarray, start: np.ndarray | None) -> Place:
-        """Train a machine; one that takes many steps is trained on features of its kernel."""
-        self.machines += 1
+        """Train an SVM; one that takes many steps is trained on features of its kernel."""
+        self.trained += 1
         kernel, tol = self.combination.kernel(theta), max(PRECISE * self.tol, LEAST_GAP)
         problem = self.pose(DenseGram(kernel[:, :, None]))
-        machine = solve_quietly(problem, tol=tol, start=start, max_iter=STEPS)
-        if machine.status in (Status.MAX_ITER, Status.STALLED) and machine.gap > self.loosest:
+        svm = solve_quietly(problem, tol=tol, start=start, max_iter=SVM.steps)
+        if svm.status in (Status.MAX_ITER, Status.STALLED) and svm.gap > self.loosest:
             again = on_features(problem, kernel, tol)
-            machine = again if again.status is Status.INTERRUPTED or again.gap < machine.gap else machine
+            svm = again if again.status is Status.INTERRUPTED or again.gap < svm.gap else svm
         cost, slope = self.combination.price(theta)
-        gradient = self.combination.gradient(theta, machine.beta, kernel) + slope
-        return Place(theta, machine, machine.certificate.upper + cost, cost, gradient)
+        gradient = self.combination.gradient(theta, svm.beta, kernel) + slope
+        return Place(theta, svm, svm.certificate.upper + cost, cost, gradient)
 
     def forward(self, here: Place, step: float) -> Place | Status:
         """Return a place with a lower objective, or why there is none."""
         way = self.combination.project(here.theta - step * here.gradient) - here.theta
         slope, share = float(here.gradient @ way), 1.0
-        while self.machines < self.max_iter:
-            there = self.place(here.theta + share * way, here.machine.beta)
-            if there.machine.status is Status.INTERRUPTED:
+        while self.trained < self.max_iter:
+            there = self.place(here.theta + share * way, here.svm.beta)
+            if there.svm.status is Status.INTERRUPTED:
                 return Status.INTERRUPTED
             if there.value <= here.value + ARMIJO * share * slope:
                 return there
@@ -148,24 +149,24 @@ class Walk:
 
     def note(self, place: Place) -> None:
         """Record a step taken."""
-        low, up = place.machine.certificate.lower + place.cost, place.value
+        low, up = place.svm.certificate.lower + place.cost, place.value
         weights, violation = self.combination.weights(place.theta), self.violation(place)
         seconds = time.perf_counter() - self.began
-        self.history.add(self.machines, seconds, Certificate(low, up), weights, float("nan"))
+        self.history.add(self.trained, seconds, Certificate(low, up), weights, float("nan"))
         self.history.violation.append(violation)
 
     def ended(self, place: Place, status: Status) -> Descended:
         """Return the place as an answer."""
         solution = replace(
-            place.machine,
+            place.svm,
             weights=self.combination.weights(place.theta),
             status=status,
             history=self.history,
-            n_iter=self.machines,
+            n_iter=self.trained,
             seconds=time.perf_counter() - self.began,
             solver="projected gradient",
         )
-        reached = Stationarity(place.value, self.violation(place), place.machine.gap)
+        reached = Stationarity(place.value, self.violation(place), place.svm.gap)
         return Descended(place.theta, solution, reached)
 
 
@@ -178,7 +179,7 @@ def _length(here: Place, there: Place, step: float) -> float:
     return float(np.clip(wanted, first / LONGEST, first * LONGEST))
 
 
-def _merged(X: Any, targets: Targets) -> Targets:  # (n, d)
+def _merged(X: Any, targets: Labels, multiclass: str) -> Labels:  # (n, d)
     """Return the targets of the samples that differ, in an order of their own, each with the weight of all its copies.
 
     Where a descent ends depends on its first steps to the last digit; so a weight of two is the same as a copy, and one
@@ -187,15 +188,17 @@ def _merged(X: Any, targets: Targets) -> Targets:  # (n, d)
     table = np.column_stack([targets.codes, X.toarray() if issparse(X) else X])
     _, first, place = np.unique(table, axis=0, return_index=True, return_inverse=True)
     cost, weight = (np.bincount(place.ravel(), weights=entries) for entries in (targets.cost, targets.weight))
-    return Targets(targets.classes, targets.codes[first], cost, targets.rows[first], weight, targets.n_rows)
+    codes = targets.codes[first]
+    made = split_classes(targets.classes, codes, multiclass)
+    return replace(targets, rows=targets.rows[first], weight=weight, cost=cost, subproblems=made, codes=codes)
 
 
 class NonconvexMKLClassifier(MKLClassifier):
     """Support vector classification with a learned kernel that is not a weighted sum: rivals of the convex models.
 
-    A machine is trained at some parameters of the kernel, the parameters move along the projected gradient of its
+    An SVM is trained at some parameters of the kernel, the parameters move along the projected gradient of its
     objective until that has fallen, and so on. These problems are not convex, so there is no duality gap:
-    `certificate` gives the stationarity of the point reached, and the gap of the machine there.
+    `certificate` gives the stationarity of the point reached, and the gap of the SVM there.
 
     Parameters
     ----------
@@ -221,7 +224,7 @@ class NonconvexMKLClassifier(MKLClassifier):
         Stationarity to reach: root of the fall of the objective's logarithm that a projected step of length one times
         its gradient promises, which is the gradient's length where no bound is in the way.
     max_iter : int, default=1000
-        Most machines to train for a problem.
+        Most SVMs to train for a problem.
     multiclass, class_weight, psd, memory, random_state, n_jobs
         As for `MKLClassifier`. The kernels must fit in memory.
 
@@ -240,7 +243,7 @@ class NonconvexMKLClassifier(MKLClassifier):
     objective_ : float or ndarray of shape (n_problems,)
         The objective at the point reached.
     n_iter_ : int or ndarray of shape (n_problems,)
-        Machines trained.
+        SVMs trained.
     history_ : Descent or list of Descent
         Objective and stationarity along the fit; the objective, ``history_.upper``, never rises.
     kernel_names_, kernel_scales_, dual_coef_, support_, intercept_, classes_, problem_names_, status_, storage_
@@ -299,20 +302,20 @@ class NonconvexMKLClassifier(MKLClassifier):
 
     # -- reading ------------------------------------------------------------------------------------------
 
-    def _pose(self, X: Any, y: Any, sample_weight: Any = None) -> Posed:
+    def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> PreparedFit:
         """Read everything that fit is given and compute the kernels."""
         options, loss = self._check_all()
-        frame = X
-        X, y = self._read(X, y)
+        frame, X = X, self._read_samples(X)
         check_together("sample_weight", sample_weight, X)
-        targets = read_targets(y, sample_weight, self.class_weight)
+        targets = self._read_targets(X, y, sample_weight)
+        loss, dual_sum = self._choose(loss, targets)
         if not self._precomputed and targets.rows.size <= TINY and X.shape[0] * X.shape[1] <= COMPARED:
-            targets = _merged(X[targets.rows], targets)
-        tasks = split_tasks(targets, self.multiclass)
+            targets = _merged(X[targets.rows], targets, self.multiclass)
         kept = targets
         if not self._precomputed:  # the rows that count, in their order, are all there is from here on
             X, kept = X[targets.rows], replace(targets, n_rows=targets.rows.size)
-        return Posed(self._combination(X, frame, options, kept), targets, tasks, loss, Fixed([1.0]))
+        alone = make_penalty("uniform")  # on the one kernel that parameters make
+        return PreparedFit(self._combination(X, frame, options, kept), targets, loss, alone, dual_sum)
 
     def _check_all(self) -> tuple[Options, Loss]:
         """Refuse parameters that make no sense, before any work is done."""
@@ -329,9 +332,9 @@ class NonconvexMKLClassifier(MKLClassifier):
             raise ValueError(
                 f"model={self.model!r} learns {what}, and kernels='precomputed' has none: give kernels and X."
             )
-        return Options(self.normalize, self.psd, self.memory, self.random_state), make_loss(self.loss)
+        return Options(self.normalize, self.psd, self.memory, self.random_state), self._make_loss()
 
-    def _read_tensors(self, X: Any, y: Any) -> tuple[Any, Any]:
+    def _read_tensors(self, X: Any) -> Any:
         raise TypeError(f"X is a {kind_of(X)}, and kernels are computed by NumPy here: convert X to NumPy yourself.")
 
     def _combination(self, X: Any, frame: Any, options: Options, targets: Targets) -> Combination:
@@ -342,7 +345,7 @@ class NonconvexMKLClassifier(MKLClassifier):
         if not isinstance(made.gram, DenseGram):
             n, m = made.gram.shape
             raise ValueError(
-                f"model={self.model!r} reads every kernel for every machine, and {m} kernels of {n} samples do not fit "
+                f"model={self.model!r} reads every kernel for every SVM, and {m} kernels of {n} samples do not fit "
                 "in memory: use fewer kernels or rows, or a larger memory= in bytes."
             )
         if self.model == "nlmkl-p1":
@@ -359,31 +362,29 @@ class NonconvexMKLClassifier(MKLClassifier):
 
     # -- solving ------------------------------------------------------------------------------------------
 
-    def _solve_all(self, posed: Posed) -> list[Any]:
-        """Descend for every question, on threads that share the kernels."""
+    def _solve_all(self, prepared: PreparedFit) -> list[Any]:
+        """Descend for every problem, on threads that share the kernels."""
 
-        def answer(task: Task) -> Descended:
-            found = self._descend(posed, task)
-            if found.solution.status is Status.INTERRUPTED and len(posed.tasks) > 1:
+        def answer(subproblem: Subproblem) -> Descended:
+            found = self._descend(prepared, subproblem)
+            if found.solution.status is Status.INTERRUPTED and len(prepared.subproblems) > 1:
                 raise KeyboardInterrupt  # the other problems have no answer, so there is no model to return
             return found
 
-        return Parallel(n_jobs=self.n_jobs, prefer="threads")(delayed(answer)(task) for task in posed.tasks)
+        return Parallel(n_jobs=self.n_jobs, prefer="threads")(delayed(answer)(one) for one in prepared.subproblems)
 
-    def _descend(self, posed: Posed, task: Task) -> Descended:
-        combination: Any = posed.assembly
-        cost = float(self.C) * posed.targets.cost
-        if task.rows is not None:
-            combination, cost = combination.take(task.rows), cost[task.rows]
+    def _descend(self, prepared: PreparedFit, subproblem: Subproblem) -> Descended:
+        combination: Any = prepared.assembly
+        cost, rows = float(self.C) * prepared.targets.cost, subproblem.rows
+        if rows is not None:
+            combination, cost = combination.take(rows), cost[rows]
+        bound = prepared.loss.bind(subproblem.y, cost)
 
         def pose(gram: GramStack) -> Problem:
-            return Problem(gram, posed.loss, posed.penalty, task.y, cost)
+            return Problem(gram, bound, prepared.penalty, prepared.dual_sum)
 
-        walk = Walk(combination, pose, self.tol, self.max_iter)
-        found = walk.go()
-        if combination.gram is not None:
-            stored = Problem(combination.gram, posed.loss, Fixed(), task.y, cost)
-            combination.check_energies(stored, found.solution.beta)
+        found = Walk(combination, pose, self.tol, self.max_iter).go()
+        combination.check_energies(combination.gram, found.solution.beta)
         return found
 
     def _warn_if_loose(self, solutions: Sequence[Any]) -> None:
@@ -400,14 +401,14 @@ class NonconvexMKLClassifier(MKLClassifier):
                 stacklevel=3,
             )
 
-    def _keep(self, posed: Posed, solutions: Sequence[Any]) -> None:
-        combination: Any = posed.assembly
+    def _keep(self, prepared: PreparedFit, solutions: Sequence[Any]) -> None:
+        combination: Any = prepared.assembly
         thetas = [found.theta for found in solutions]
-        settled = replace(posed, assembly=combination.at(thetas))
+        settled = replace(prepared, assembly=combination.at(thetas))
         super()._keep(settled, [found.solution for found in solutions])
         self._certificates = [found.stationarity for found in solutions]
-        self.parameters_ = _single(np.array(thetas))
-        self.objective_ = _single(np.array([found.stationarity.value for found in solutions]))
+        self.parameters_ = single(np.array(thetas))
+        self.objective_ = single(np.array([found.stationarity.value for found in solutions]))
         self.stationarity_ = max(found.stationarity.violation for found in solutions)
         self.dual_gap_ = float("nan")
 
@@ -419,10 +420,10 @@ class NonconvexMKLClassifier(MKLClassifier):
         Returns
         -------
         Stationarity or list of Stationarity
-            With ``value``, ``violation`` and the ``gap`` of the machine; printed, it reads as a sentence.
+            With ``value``, ``violation`` and the ``gap`` of the SVM; printed, it reads as a sentence.
         """
         return super().certificate()
 
     @property
     def _manner(self) -> str:
-        return self.model
+        return f"{self.model}, C={self.C:g}"

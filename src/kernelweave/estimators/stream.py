@@ -4,126 +4,125 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from ..arrays import is_foreign, kind_of
-from ..assemble import FactorAssembly, FactorExpansion, Targets, check_number, read_weight
-from ..grams import RandomFeatures
-from ..losses import CrammerSinger, Logistic, Loss
+from ..assemble import (
+    FactorAssembly,
+    FactorExpansion,
+    Targets,
+    check_number,
+    given_factors,
+    read_weight,
+    split_classes,
+)
+from ..grams import LowRankGram, RandomFeatures
+from ..losses import Loss
+from ..losses.base import BoundLoss
 from ..penalties import MixingPenalty
+from ..problem import Problem
 from ..solvers import Mirror
-from .base import MKLEstimator, check_columns
+from ..solvers.base import check_pair
+from ..solvers.mirror import MirrorState
+from .base import MKLEstimator, check_columns, single
 
-PASSES = 10  # over a chunk, where the solver does not say
-MEMORY = 5.0  # one more than the power of a chunk's number with which the function after it counts
-SETTINGS = ("kernels", "penalty", "loss", "multiclass", "approximation", "solver")
 STATUS = "Learned from a stream, which keeps no samples: there is no duality gap."
+FIXED = ("kernels", "penalty", "loss", "multiclass", "approximation", "solver")  # what a stream cannot change
+
+
+@dataclass(frozen=True)
+class StreamSettings:
+    """Numbers that a stream goes by."""
+
+    # passes over a chunk, where the solver does not say
+    passes: int = 10
+    # one more than the power of a chunk's number with which the functions after it count
+    memory: float = 5.0
+
+
+SETTINGS = StreamSettings()
 
 
 @dataclass
 class Stream:
-    """What is left of the samples seen: for each question, sums of their features and the energies of these sums."""
+    """What is left of the samples seen: for each problem, the state of a solver that goes on with the next chunk.
+
+    A problem has one loss, of one or several decision values: of one class against the rest, of all classes at once, or
+    of one of several targets.
+    """
 
     assembly: FactorAssembly  # of the first chunk, without its features
-    classes: np.ndarray
     loss: Loss
     penalty: MixingPenalty
-    theta: list[np.ndarray]  # (c, D) for each question
-    norms: list[np.ndarray]  # (m,) for each question
-    order: np.random.Generator
-    passes: int  # over each chunk
-    settings: str  # parameters with which it began
+    solver: Mirror
+    states: list[MirrorState]  # of each problem
+    parameters: str  # with which it began
+    classes: Any = None  # (n_classes,) that are told apart, if any
     seen: int = 0  # samples
-    done: int = 0  # visits of samples
-    total: float = 0.0
     chunks: int = 0
+    latest: list[np.ndarray] = field(default_factory=list)  # (m,) weights of each problem after the latest chunk
     mean: Any = 0.0  # (D, n_outputs) of the functions after each chunk, later ones counting more
 
     @classmethod
     def begin(
         cls,
         assembly: FactorAssembly,
-        classes: np.ndarray,
         loss: Loss,
         penalty: MixingPenalty,
         solver: Mirror,
-        settings: str,
+        outputs: Sequence[int],
+        parameters: str,
+        classes: Any = None,
     ) -> Stream:
-        """Return a stream before its first sample."""
-        D, m = assembly.gram.features.shape[1], assembly.gram.shape[1]
-        joint = isinstance(loss, CrammerSinger)
-        questions = 1 if joint or classes.size == 2 else classes.size
-        width = classes.size if joint else 1
+        """Return a stream before its first sample; ``outputs`` are the decision values of each problem."""
         assembly = replace(assembly, gram=assembly.gram.take(np.arange(0)))
-        order = np.random.default_rng(int(solver.random_state))
-        return cls(assembly, classes, loss, penalty, [np.zeros((width, D)) for _ in range(questions)],
-                   [np.zeros(m) for _ in range(questions)], order, solver.epochs or PASSES, settings)  # fmt: skip
+        states = [solver.begin(assembly.gram, width) for width in outputs]
+        return cls(assembly, loss, penalty, solver, states, parameters, classes)
 
-    def take(self, X: Any, codes: np.ndarray, cost: np.ndarray, total: float | None) -> None:
-        """Go through a chunk of samples some times, in a random order each time."""
-        V = np.ascontiguousarray(self.assembly.maps.transform(X))
-        self.seen += codes.size
-        self.total = float(self.seen if total is None else total)
-        for _ in range(self.passes):
-            self._pass(V, codes, cost)
-        share = MEMORY / (self.chunks + MEMORY)
-        self.mean = (1.0 - share) * self.mean + share * np.concatenate([z for _, z in self._functions()], axis=1)
+    def take(self, X: Any, losses: Sequence[BoundLoss], total: float | None = None) -> None:
+        """Go through a chunk of samples some times, by the losses of their targets, one for each problem."""
+        features = np.ascontiguousarray(self.assembly.maps.transform(X))
+        gram = LowRankGram(features, self.assembly.gram.ranks)
+        problems = [Problem(gram, loss, self.penalty, dual_sum=None) for loss in losses]
+        for problem in problems:
+            check_pair(problem, self.solver)
+        self.seen += gram.shape[0]
+        everyone = float(self.seen if total is None else total)
+        found = [self._learn(place, problem, everyone) for place, problem in enumerate(problems)]
+        share = SETTINGS.memory / (self.chunks + SETTINGS.memory)
+        self.latest = [weights for weights, _ in found]
+        self.mean = (1.0 - share) * self.mean + share * np.concatenate([z for _, z in found], axis=1)
         self.chunks += 1
 
-    def _pass(self, V: np.ndarray, codes: np.ndarray, cost: np.ndarray) -> None:
-        """Visit every sample of a chunk once, for each question."""
-        from ..compiled import mirror as engine
+    def _learn(self, place: int, problem: Problem, total: float) -> tuple[np.ndarray, np.ndarray]:
+        """Let the solver go on with a chunk; weights of the kernels and function of the features after it."""
+        state = self.solver.resume(problem, self.states[place], total)
+        for _ in range(self.solver.epochs or SETTINGS.passes):
+            self.solver.step(problem, state)
+        self.states[place] = self.solver.rest(state)
+        return self.solver.functions(problem, state)
 
-        order = self.order.permutation(codes.size)
-        ends, beta = np.cumsum(self.assembly.gram.ranks), np.zeros((codes.size, self.theta[0].shape[0]))
-        rule, params = self.penalty.compiled(ends.size)
-        for question, (theta, norms) in enumerate(zip(self.theta, self.norms, strict=True)):
-            engine.epoch_on_features(rule, params, self.loss.rule(), V, ends, self._targets(codes, question), cost,
-                                     order, theta, norms, beta, self.done, self.total)  # fmt: skip
-            norms[:] = self.assembly.gram.energies(theta.T)  # so that rounding does not add up
-        self.done += codes.size
-
-    def _targets(self, codes: np.ndarray, question: int) -> np.ndarray:
-        if isinstance(self.loss, CrammerSinger):
-            return codes.astype(float)
-        return np.where(codes == (1 if len(self.theta) == 1 else question), 1.0, -1.0)
-
-    def _functions(self) -> list[tuple[np.ndarray, np.ndarray]]:  # (m,) and (D, c) for each question
-        """Return the weights of the kernels and the function that the samples seen lead to."""
-        gram, ratio, found = self.assembly.gram, self.total / self.done, []
-        for theta, norms in zip(self.theta, self.norms, strict=True):
-            weights = self.penalty.weights(ratio**2 * norms)
-            found.append((weights, ratio * gram.weigh(weights, theta.T)))
-        return found
+    @property
+    def visits(self) -> int:
+        """Visits of samples."""
+        return self.states[0].done
 
     def read(self) -> tuple[np.ndarray, FactorExpansion]:
-        """Return the weights of all kernels for each question, and what predicts: the mean, in kernels with weight."""
+        """Return the weights of all kernels for each problem, and what predicts: the mean, in kernels with weight."""
         gram, m = self.assembly.gram, len(self.assembly.names)
-        latest = np.array([weights for weights, _ in self._functions()])
+        latest = np.array(self.latest)
         weights = np.zeros((len(latest), m))
         weights[:, self.assembly.kept] = latest
-        alive = np.repeat(latest > 0, [theta.shape[0] for theta in self.theta], axis=0)  # (n_outputs, kept)
+        alive = np.repeat(latest > 0, [state.beta.shape[1] for state in self.states], axis=0)  # (n_outputs, kept)
         z = self.mean * np.repeat(alive, gram.ranks, axis=1).T
         linear = self.assembly.maps.predictor(z)
         return weights, FactorExpansion(linear, np.zeros(z.shape[1]), self.assembly.like, (self.seen, m))
-
-
-def class_factors(class_weight: Any, classes: np.ndarray) -> np.ndarray:
-    """Return the factor of each class, which a stream must know beforehand."""
-    if class_weight is None:
-        return np.ones(classes.size)
-    if not isinstance(class_weight, dict):
-        raise ValueError("class_weight must be a dict or None for a stream: all labels are never seen together.")
-    factors = compute_class_weight(class_weight, classes=classes, y=classes)
-    if not np.all(factors > 0) or not np.all(np.isfinite(factors)):
-        raise ValueError("class_weight must be a positive finite number for every class.")
-    return factors
 
 
 def _streams(clf: Any) -> bool:
@@ -143,7 +142,11 @@ class Streaming(MKLEstimator):
     _calibrated: Any
 
     def _question(self, loss: Loss, n_classes: int) -> tuple[Loss, bool]:
-        """Return the loss of each question, and whether it has a constant of its own."""
+        """Return the loss of each problem, and whether it has a constant of its own."""
+        raise NotImplementedError
+
+    def _read(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Check samples and labels."""
         raise NotImplementedError
 
     @available_if(_streams)
@@ -154,7 +157,8 @@ class Streaming(MKLEstimator):
 
         The chunk is gone through as often as the solver's ``epochs`` says, 10 times where it says nothing. The features
         are laid down by the first chunk: its landmarks, and the size of its kernels. It should hold as many rows as the
-        rank asked for, or the features be random. No sample is kept, so there is no certificate.
+        rank asked for, or the features be random. No sample is kept, so there is no certificate, and there is no
+        intercept.
 
         Parameters
         ----------
@@ -195,47 +199,42 @@ class Streaming(MKLEstimator):
         spent = 0.0 if stream is None else self.fit_time_
         if stream is None:
             stream = self._begin_stream(X, y, classes, sample_weight)
-        if stream.settings != self._settings():
+        if stream.parameters != self._fixed_parameters():
             raise ValueError("Parameters changed since the first chunk of the stream: begin again with a clone.")
         X, codes, cost = self._read_chunk(X, y, sample_weight, stream, classes)
         if codes.size:
-            stream.take(X, codes, cost, total)
-            self._keep_stream(stream, spent + time.perf_counter() - begun)
+            parts = split_classes(stream.classes, codes, self.multiclass)
+            stream.take(X, [stream.loss.bind(part.y, cost) for part in parts], total)
+            self._keep_stream(stream, [part.name for part in parts], spent + time.perf_counter() - begun)
         return self
 
-    def _settings(self) -> str:
+    def _fixed_parameters(self) -> str:
         """Return the parameters that a stream cannot change on its way."""
-        return repr([getattr(self, name) for name in SETTINGS])
+        return repr([getattr(self, name) for name in FIXED])
 
     def _begin_stream(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Stream:
         """Read the parameters and lay down the features by the first chunk."""
         options, loss, penalty = self._check_parameters()
-        solver = self.solver if isinstance(self.solver, Mirror) else Mirror()
-        labels = column_or_1d(y if classes is None else classes)
-        if labels.dtype.kind == "f" and np.any(labels != np.round(labels)):
-            raise ValueError("Unknown label type: continuous. y holds fractions, a classifier needs classes.")
-        known = np.unique(labels)
-        if known.size < 2:
-            raise ValueError(
-                "classes must name two labels or more: give all labels of the stream with the first chunk."
-            )
-        loss, bias = self._question(loss, known.size)
-        if bias or self.multiclass == "ovo":
+        known = _all_classes(y if classes is None else classes)
+        loss, _ = self._question(loss, known.size)
+        if self.multiclass == "ovo" or (self.fit_intercept != "auto" and self.fit_intercept):
             raise ValueError("partial_fit learns no intercept, and not one class against one: use the defaults.")
-        if self.probability and not isinstance(loss, Logistic):
+        if self.probability and not loss.probabilistic:
             raise ValueError("probability=True needs samples held out, which a stream has not: use loss='logistic'.")
-        if loss.rule() is None or not isinstance(penalty, MixingPenalty) or not penalty.smooth:
-            raise ValueError("partial_fit takes losses of this library and smooth penalties, such as penalties.Mixed.")
+        if not isinstance(penalty, MixingPenalty):
+            raise ValueError(f"partial_fit learns the weights of kernels, unlike {penalty}: use penalties.Mixed.")
         frame = X
         X, y = self._read(X, y)
         if is_foreign(X):
             raise TypeError(f"X is a {kind_of(X)}, and partial_fit runs on NumPy: convert X yourself.")
         rows = np.flatnonzero(read_weight(sample_weight, np.empty(X.shape[0])))
-        every = np.ones(rows.size)
-        targets = Targets(known, np.zeros(rows.size, dtype=int), every, rows, every, X.shape[0])
         _warn_if_few(rows.size, options.approximation)
-        assembly: Any = self._assemble(X, frame, options, targets, whole=True)
-        return Stream.begin(assembly, known, loss, assembly.cut(penalty), solver, self._settings())
+        every = np.ones(rows.size)
+        assembly: Any = self._assemble(X, frame, options, Targets(rows, every, every, X.shape[0], []), whole=True)
+        solver = self.solver if isinstance(self.solver, Mirror) else Mirror()
+        problems = split_classes(known, np.arange(known.size), self.multiclass)
+        outputs = [1 if loss.elementwise else known.size for _ in problems]
+        return Stream.begin(assembly, loss, assembly.cut(penalty), solver, outputs, self._fixed_parameters(), known)
 
     def _read_chunk(
         self, X: Any, y: Any, sample_weight: Any, stream: Stream, classes: Any
@@ -243,36 +242,50 @@ class Streaming(MKLEstimator):
         """Return samples, the positions of their labels among the classes, and their costs."""
         check_columns(X)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=stream.assembly.like.dtype, reset=False)
-        if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), stream.classes):
+        known = stream.classes
+        if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), known):
             raise ValueError(
                 "classes differ from those of the first chunk: a stream has all its labels from the start."
             )
-        unknown = np.setdiff1d(y, stream.classes)
+        unknown = np.setdiff1d(y, known)
         if unknown.size:
             raise ValueError(f"y holds {unknown[0]!r}, which was not among the classes: name all with the first chunk.")
-        codes = np.searchsorted(stream.classes, y)
+        codes = np.searchsorted(known, y)
         none = sample_weight is not None and not np.any(np.asarray(sample_weight))
         weight = np.zeros(codes.size) if none else read_weight(sample_weight, codes)
         keep = weight > 0
-        cost = float(self.C) * weight * class_factors(self.class_weight, stream.classes)[codes]
+        if self.class_weight is not None and not isinstance(self.class_weight, dict):
+            raise ValueError("class_weight must be a dict or None for a stream: all labels are never seen together.")
+        cost = float(self.C) * weight * given_factors(self.class_weight, known)[codes]
         return X[keep], codes[keep], cost[keep]
 
-    def _keep_stream(self, stream: Stream, seconds: float) -> None:
+    def _keep_stream(self, stream: Stream, problems: list[str], seconds: float) -> None:
         """Set the fitted attributes of a model that keeps no samples."""
         for name in ("support_", "dual_coef_", "objective_", "history_"):
             self.__dict__.pop(name, None)  # of an earlier fit
         weights, self._predictor = stream.read()
         self._stream, self._pairwise_votes, self._certificates = stream, False, []
-        self._odds, self._calibrated = isinstance(stream.loss, Logistic), None
+        self._odds, self._calibrated = stream.loss if stream.loss.probabilistic else None, None
         self._n_samples = stream.seen
-        self.classes_, self.weights_ = stream.classes, weights if len(weights) > 1 else weights[0]
-        labels = [str(label) for label in stream.classes.tolist()]
-        self.problem_names_ = labels if len(weights) > 1 else [" / ".join(labels)]
+        self.classes_, self.weights_, self.problem_names_ = stream.classes, single(weights), problems
+        self._certified = problems
         self.kernel_names_, self.kernel_scales_ = stream.assembly.names, stream.assembly.scales
         self.approximation_error_, self.storage_ = stream.assembly.lost, "not stored, a stream"
         self.intercept_ = np.zeros(self._predictor.intercept.shape)
-        self.solver_, self.status_, self.dual_gap_, self.n_iter_ = "mirror", STATUS, float("nan"), stream.done
+        self.solver_, self.status_ = stream.solver.name, STATUS
+        self.dual_gap_, self.n_iter_ = float("nan"), stream.visits
         self.fit_time_ = seconds
+
+
+def _all_classes(labels: Any) -> np.ndarray:
+    """Return the different labels of a stream, from all of them or from the first chunk's."""
+    labels = column_or_1d(labels)
+    if labels.dtype.kind == "f" and np.any(labels != np.round(labels)):
+        raise ValueError("Unknown label type: continuous. y holds fractions, a classifier needs classes.")
+    known = np.unique(labels)
+    if known.size < 2:
+        raise ValueError("classes must name two labels or more: give all labels of the stream with the first chunk.")
+    return known
 
 
 def _warn_if_few(n: int, approximation: Any) -> None:

@@ -1,23 +1,25 @@
-"""What a stack of Gram matrices is, however it is stored."""
+"""What a stack of Gram matrices is, however it is stored, and what more some representations can do."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import numpy as np
+
+from ..arrays import Array
 
 
 class GramStack(ABC):
     """``m`` kernels on ``n`` training samples.
 
-    Two products are required of every representation. Anything else a solver asks for by name (``block``,
-    ``spread``, ``take``, ...) is a capability that a representation may lack.
+    Two products are required of every representation. What else a solver may ask for is declared below: single entries
+    (`EntryGram`), sums of kernels between some samples (`CombinableGram`), features in chunks (`FactorGram`), products
+    of kernels (`ProductStack`).
     """
 
-    if TYPE_CHECKING:
-
-        def __getattr__(self, capability: str) -> Any: ...
+    #: what solvers ask of such a stack, for sentences
+    offers: ClassVar[str] = "products with kernels"
 
     def asarray(self, values: Any) -> Any:
         """Return ``values`` as float64 where the products of this stack are computed."""
@@ -29,32 +31,212 @@ class GramStack(ABC):
         return float("nan")
 
     @property
+    def on_demand(self) -> bool:
+        """Whether entries are computed when they are asked for, and each costs."""
+        return False
+
+    def check_penalty(self, penalty: Any) -> None:
+        """Refuse a penalty that weighs something else than this stack holds."""
+        if penalty.products:
+            raise ValueError(f"penalty {penalty} weighs products of kernels: give grams.products_for(gram, penalty).")
+
+    @property
     @abstractmethod
     def shape(self) -> tuple[int, int]:
         """``(n, m)``: samples and kernels."""
 
     @abstractmethod
-    def quad(
+    def energies(
         self,
-        beta: np.ndarray,  # (n,) or (n, c)
-    ) -> np.ndarray:  # (m,)
+        beta: Array,  # (n,) or (n, c)
+    ) -> Any:  # (m,)
         """Return the energies ``q_k = beta' K_k beta``, summed over the columns of ``beta``."""
 
     @abstractmethod
-    def matvec(
+    def decision(
         self,
-        beta: np.ndarray,  # (n,) or (n, c)
+        beta: Array,  # (n,) or (n, c)
         weights: np.ndarray,  # (m,)
-    ) -> np.ndarray:  # (n,) or (n, c)
+    ) -> Array:  # (n,) or (n, c)
         """Return ``f = sum_k w_k K_k beta``."""
+
+    @abstractmethod
+    def diagonal(self) -> Array:  # (n, m)
+        """Return ``K_k[i, i]``."""
+
+    def take(self, index: Any) -> GramStack:
+        """Return the stack of the samples ``index`` only."""
+        raise TypeError(f"{type(self).__name__} cannot be restricted to some samples: restrict what it is made of.")
+
+    def only(self, kernels: np.ndarray) -> GramStack:
+        """Return the stack of some kernels only."""
+        raise TypeError(f"{type(self).__name__} cannot be restricted to some kernels: restrict what it is made of.")
+
+
+class CombinableGram(GramStack):
+    """Kernels whose weighted sum can be formed between some samples, and whose columns can be added up."""
+
+    offers = "sums of kernels between some samples"
+
+    @property
+    def combinable(self) -> bool:
+        """Whether these can be had: not of features of another library."""
+        return True
+
+    @abstractmethod
+    def combine(
+        self,
+        index: np.ndarray,  # (b,)
+        weights: np.ndarray,  # (m,)
+    ) -> np.ndarray:  # (b, b)
+        """Return ``sum_k w_k K_k`` between the chosen samples."""
+
+    @abstractmethod
+    def weighted_columns(
+        self,
+        delta: np.ndarray,  # (b,) or (b, c)
+        index: np.ndarray,  # (b,)
+        rows: np.ndarray | None = None,  # (r,)
+        kernels: np.ndarray | None = None,  # (a,)
+    ) -> np.ndarray:  # (r, a) or (c, r, a)
+        """Return ``sum_i delta_i K_k[rows, i]``, reading only the columns ``index``; by default everywhere."""
 
     def products(
         self,
         beta: np.ndarray,  # (n,) or (n, c)
     ) -> np.ndarray:  # (n, m) or (c, n, m)
-        """Return ``K_k beta`` for every kernel, for representations that can ``spread``."""
+        """Return ``K_k beta`` for every kernel."""
         support = support_of(beta)
-        return self.spread(beta[support], support)
+        return self.weighted_columns(beta[support], support)
+
+
+class EntryGram(CombinableGram):
+    """Kernels whose entries can be read."""
+
+    offers = "the entries of kernels"
+
+    @abstractmethod
+    def block(
+        self,
+        index: np.ndarray,  # (b,)
+        kernels: np.ndarray,  # (a,)
+    ) -> np.ndarray:  # (b, a, b)
+        """Return the chosen kernels between the chosen samples, as float64, kernels in the middle."""
+
+    @property
+    def stored(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """The entries ``stack[i, j, k]`` and the scale of each kernel, for compiled code; None if not stored."""
+        return None
+
+
+class FactorGram(GramStack):
+    """Kernels held as features, ``K_k = V_k V_k'``, side by side: sums over chunks of samples.
+
+    Vectors with an entry per sample, or per column of the features, live where the features are.
+    """
+
+    offers = "features of low rank"
+    ranks: np.ndarray  # (m,) columns of each kernel
+
+    @property
+    @abstractmethod
+    def columns(self) -> int:
+        """Number D of columns of the features."""
+
+    @property
+    @abstractmethod
+    def on_host(self) -> bool:
+        """Whether the features lie in the computer's own memory."""
+
+    @property
+    @abstractmethod
+    def host_features(self) -> np.ndarray | None:
+        """The features (n, D) for compiled code, or None where they are not NumPy's."""
+
+    @abstractmethod
+    def rmatvec(
+        self,
+        beta: Array,  # (n,) or (n, c)
+    ) -> Array:  # (D,) or (D, c)
+        """Return ``V' beta``."""
+
+    @abstractmethod
+    def matvec(
+        self,
+        z: Array,  # (D,) or (D, c)
+    ) -> Array:  # (n,) or (n, c)
+        """Return ``V z``."""
+
+    @abstractmethod
+    def weighted(
+        self,
+        theta: Array,  # (n,) not negative
+        rows: Array | None = None,  # positions of the samples that count, all of them if None
+        rough: bool = False,
+    ) -> Array:  # (D, D)
+        """Return ``V' diag(theta) V``; ``rough`` multiplies in the features' precision."""
+
+    @abstractmethod
+    def inner(
+        self,
+        u: Array,  # (D,) or (D, c)
+        v: Array,  # the same
+    ) -> np.ndarray:  # (m,)
+        """Return ``u_k'v_k`` of each kernel's parts, on the host."""
+
+    def squared_norms(
+        self,
+        u: Array,  # (D,) or (D, c)
+    ) -> np.ndarray:  # (m,)
+        """Return ``||u_k||^2`` of each kernel's part of ``u``, on the host."""
+        return self.inner(u, u)
+
+    @abstractmethod
+    def per_column(
+        self,
+        weights: np.ndarray,  # (m,)
+    ) -> Array:  # (D,)
+        """Return the weight of each column's kernel."""
+
+    @abstractmethod
+    def scale_blocks(
+        self,
+        weights: np.ndarray,  # (m,)
+        u: Array,  # (D,) or (D, c)
+    ) -> Array:
+        """Return ``u`` with each kernel's part times its weight."""
+
+
+class ProductStack(GramStack):
+    """Products of kernels, weighed by one number for each kernel."""
+
+    offers = "products of kernels"
+    linear_terms: bool
+    degree: int
+
+    def check_penalty(self, penalty: Any) -> None:
+        if not penalty.products:
+            raise ValueError(f"penalty {penalty} weighs kernels, not products of them: give the kernels themselves.")
+        if (self.linear_terms, self.degree) != (penalty.linear_terms, penalty.degree):
+            what = type(self).__name__
+            raise ValueError(f"linear_terms or degree differs between the penalty and {what}: give the kernels.")
+
+    @property
+    @abstractmethod
+    def explicit(self) -> bool:
+        """Whether a support vector machine is trained on product features, or on the combined kernel."""
+
+    @abstractmethod
+    def energies(self, beta: np.ndarray, near: np.ndarray | None = None) -> Any:
+        """Return the energies of the products; ``near`` is a guess of the weights they lead to."""
+
+    @abstractmethod
+    def combine(
+        self,
+        index: np.ndarray,  # (b,)
+        weights: np.ndarray,  # (m,)
+    ) -> np.ndarray:  # (b, b)
+        """Return the elementwise power of ``sum_a u_a K_a`` between the chosen samples."""
 
 
 def support_of(beta: np.ndarray) -> np.ndarray:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..arrays import readable
-from ..kernels import Against, Kernel, evaluate
-from .base import GramStack, support_of
+from ..kernels import Kernel, PreparedKernels, evaluate
+from .base import EntryGram, support_of
 from .factors import refuse_infinite
 
 PIECE = 2**21  # entries of one kernel computed at a time: enough rows for a matrix product to pay
@@ -18,12 +18,12 @@ COMBINED = 2**28  # bytes of a combined kernel that are always allowed
 SQUARE = 2048  # side of the blocks in which products between two lists of samples are computed
 
 
-class CachedGram(GramStack):
+class CachedGram(EntryGram):
     """Kernels on samples, a sample's column of all of them computed when it is asked for.
 
     Memory is that of the columns kept, which are the ones used last, of a few numbers per sample and kernel, and of the
     samples in double precision, once for each choice of columns that Gaussian kernels look at. Products that read
-    every column once (`quad`, `matvec`, `products`) pass the kept columns by and are in the precision of X.
+    every column once (`energies`, `decision`, `products`) pass the kept columns by and are in the precision of X.
 
     Parameters
     ----------
@@ -44,8 +44,10 @@ class CachedGram(GramStack):
     >>> from kernelweave import kernels as K
     >>> from kernelweave.grams import CachedGram
     >>> gram = CachedGram([K.Linear()], np.eye(3), memory=24)
-    >>> gram.spread(np.array([2.0]), np.array([1])).tolist(), gram.quad(np.array([1.0, 2.0, 0.0])).tolist()
-    ([[0.0], [2.0], [0.0]], [5.0])
+    >>> gram.weighted_columns(np.array([2.0]), np.array([1])).tolist()
+    [[0.0], [2.0], [0.0]]
+    >>> gram.energies(np.array([1.0, 2.0, 0.0])).tolist()
+    [5.0]
     """
 
     def __init__(
@@ -67,7 +69,7 @@ class CachedGram(GramStack):
                 f"memory={memory:g} does not hold one sample's column of all kernels, which takes {column} bytes: "
                 "use a larger memory= in bytes, or fewer kernels."
             )
-        self._against = Against(self.kernels, X)
+        self._prepared = PreparedKernels(self.kernels, X)
         self._columns = np.empty((room, m * n), dtype=self.dtype)  # kernels first: written and read as they come
         self._slot_of = np.full(n, -1)  # sample -> place in `_columns`
         self._held = np.full(room, -1)  # place -> sample
@@ -78,6 +80,10 @@ class CachedGram(GramStack):
     @property
     def shape(self) -> tuple[int, int]:
         return self.X.shape[0], len(self.kernels)
+
+    @property
+    def on_demand(self) -> bool:
+        return True
 
     @property
     def hit_rate(self) -> float:
@@ -91,28 +97,28 @@ class CachedGram(GramStack):
         kept, whole = self._columns.nbytes, n * n * m * self.dtype.itemsize
         return f"columns on demand, {self.dtype.name}, at most {readable(kept)} of {readable(whole)} kept"
 
-    def quad(self, beta: np.ndarray) -> np.ndarray:
+    def energies(self, beta: np.ndarray) -> np.ndarray:
         support = support_of(beta)
         q = np.zeros(self.shape[1])
         for first in range(0, support.size, SQUARE):
             block = support[first : first + SQUARE]
             rows = support[: first + block.size]
             seen = (np.where(rows < block[0], 2.0, 1.0) * beta[rows].T).T  # blocks beside the diagonal stand for two
-            for piece, k, matrix in self._pieces(Against(self.kernels, self.X[block]), rows):
+            for piece, k, matrix in self._pieces(PreparedKernels(self.kernels, self.X[block]), rows):
                 q[k] += np.sum(seen[piece] * _dot(matrix, beta[block]))
         return q * self.scale
 
-    def matvec(self, beta: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    def decision(self, beta: np.ndarray, weights: np.ndarray) -> np.ndarray:
         f, scaled, support = np.zeros(beta.shape), weights * self.scale, support_of(beta)
-        for piece, k, matrix in self._pieces(self._against, support, np.flatnonzero(scaled)):
+        for piece, k, matrix in self._pieces(self._prepared, support, np.flatnonzero(scaled)):
             f += scaled[k] * _dot(matrix.T, beta[support[piece]])
         return f
 
     def products(self, beta: np.ndarray) -> np.ndarray:
         support = support_of(beta)
-        return self._spread_part(beta[support], support, None, np.arange(self.shape[1]))
+        return self._weighted_columns_part(beta[support], support, None, np.arange(self.shape[1]))
 
-    def spread(
+    def weighted_columns(
         self,
         delta: np.ndarray,  # (b,) or (b, c)
         index: np.ndarray,  # (b,)
@@ -127,22 +133,22 @@ class CachedGram(GramStack):
 
         n, m = self.shape
         if rows is not None or kernels is not None or delta.ndim == 2:
-            return self._spread_part(delta, index, rows, np.arange(m) if kernels is None else kernels)
+            return self._weighted_columns_part(delta, index, rows, np.arange(m) if kernels is None else kernels)
         out = np.zeros(m * n)
         index, places = np.unique(index, return_inverse=True)
         delta = np.bincount(places, weights=delta, minlength=index.size)
         with self._lock:
             for first in range(0, index.size, self._held.size):
                 some = slice(first, first + self._held.size)
-                out += stacks.spread(self._columns, delta[some], self._fetch(index[some]))
+                out += stacks.weighted_columns(self._columns, delta[some], self._fetch(index[some]))
         return np.multiply(out.reshape(m, n).T, self.scale, order="C")
 
-    def _spread_part(
+    def _weighted_columns_part(
         self, delta: np.ndarray, index: np.ndarray, rows: np.ndarray | None, kernels: np.ndarray
     ) -> np.ndarray:
-        against = self._against if rows is None else Against(self.kernels, self.X[rows])
-        out = np.zeros((len(self.kernels), against.Z.shape[0], *delta.shape[1:]))
-        for piece, k, matrix in self._pieces(against, index, kernels):
+        prepared = self._prepared if rows is None else PreparedKernels(self.kernels, self.X[rows])
+        out = np.zeros((len(self.kernels), prepared.Z.shape[0], *delta.shape[1:]))
+        for piece, k, matrix in self._pieces(prepared, index, kernels):
             out[k] += _dot(matrix.T, delta[piece])
         return np.ascontiguousarray(out[kernels].T) * self.scale[kernels]
 
@@ -159,7 +165,8 @@ class CachedGram(GramStack):
                 f"{readable(self.memory)}: use solver='auto', which needs none, or a larger memory= in bytes."
             )
         out, scaled = np.zeros((index.size, index.size)), weights * self.scale
-        for piece, k, matrix in self._pieces(Against(self.kernels, self.X[index]), index, np.flatnonzero(scaled)):
+        prepared = PreparedKernels(self.kernels, self.X[index])
+        for piece, k, matrix in self._pieces(prepared, index, np.flatnonzero(scaled)):
             out[piece] += scaled[k] * matrix
         return out
 
@@ -209,20 +216,20 @@ class CachedGram(GramStack):
             self._slot_of[self._held[oldest][self._held[oldest] >= 0]] = -1
             self._held[oldest], self._slot_of[missing], self._used[oldest] = -1, -1, 0
             n = self.shape[0]
-            for piece, k, matrix in self._pieces(self._against, missing):
+            for piece, k, matrix in self._pieces(self._prepared, missing):
                 self._columns[oldest[piece], k * n : (k + 1) * n] = matrix
             self._held[oldest], self._slot_of[missing], self._used[oldest] = missing, oldest, self._clock
         return self._slot_of[index]
 
     def _pieces(
-        self, against: Against, samples: np.ndarray, kernels: np.ndarray | None = None
+        self, prepared: PreparedKernels, samples: np.ndarray, kernels: np.ndarray | None = None
     ) -> Iterator[tuple[slice, int, np.ndarray]]:
-        """Yield which of ``samples``, which kernel, and its matrix between them and the samples of ``against``."""
-        step = max(1, PIECE // max(against.Z.shape[0], 1))
+        """Yield which of ``samples``, which kernel, and its matrix between them and the samples of ``prepared``."""
+        step = max(1, PIECE // max(prepared.Z.shape[0], 1))
         among = None if kernels is None else set(kernels.tolist())
         for first in range(0, samples.size, step):
             piece = slice(first, first + step)
-            for k, matrix in _told(self.kernels, against(self.X[samples[piece]], among)):
+            for k, matrix in _told(self.kernels, prepared(self.X[samples[piece]], among)):
                 yield piece, k, matrix
 
 
@@ -249,5 +256,5 @@ def _dot(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
     from ..compiled import features
 
     if matrix.flags.c_contiguous:
-        return features.lift(matrix, vector)
-    return features.fold(np.ascontiguousarray(matrix.T), vector)
+        return features.matvec(matrix, vector)
+    return features.rmatvec(np.ascontiguousarray(matrix.T), vector)

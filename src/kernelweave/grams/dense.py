@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import readable
-from .base import GramStack, support_of
+from .base import EntryGram, support_of
 
 
-class DenseGram(GramStack):
+class DenseGram(EntryGram):
     """A stored stack: ``stack[i, j, k]`` is kernel k between samples i and j.
 
     One sample's column of all kernels is contiguous, which is what working-set solvers read.
@@ -24,7 +24,7 @@ class DenseGram(GramStack):
     --------
     >>> import numpy as np
     >>> from kernelweave import DenseGram
-    >>> DenseGram(np.eye(3)[:, :, None]).quad(np.array([1.0, 2.0, 0.0])).tolist()
+    >>> DenseGram(np.eye(3)[:, :, None]).energies(np.array([1.0, 2.0, 0.0])).tolist()
     [5.0]
     """
 
@@ -44,21 +44,25 @@ class DenseGram(GramStack):
         """How the kernels are stored, as a phrase."""
         return f"dense {self.stack.dtype.name}, {readable(self.stack.nbytes)}"
 
-    def quad(self, beta: np.ndarray) -> np.ndarray:
+    @property
+    def stored(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.stack, self.scale
+
+    def energies(self, beta: np.ndarray) -> np.ndarray:
         from ..compiled import stacks
 
         if beta.ndim == 2:
-            return stacks.quad_joint(self.stack, np.ascontiguousarray(beta), support_of(beta)) * self.scale
-        return stacks.quad(self.stack, beta, np.flatnonzero(beta)) * self.scale
+            return stacks.energies_joint(self.stack, np.ascontiguousarray(beta), support_of(beta)) * self.scale
+        return stacks.energies(self.stack, beta, np.flatnonzero(beta)) * self.scale
 
-    def matvec(self, beta: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    def decision(self, beta: np.ndarray, weights: np.ndarray) -> np.ndarray:
         from ..compiled import stacks
 
         scaled = weights * self.scale
-        product = stacks.matvec if beta.ndim == 1 else stacks.matvec_joint
+        product = stacks.decision if beta.ndim == 1 else stacks.decision_joint
         return product(self.stack, np.ascontiguousarray(beta), support_of(beta), scaled, np.flatnonzero(scaled))
 
-    def spread(
+    def weighted_columns(
         self,
         delta: np.ndarray,  # (b,) or (b, c)
         index: np.ndarray,  # (b,)
@@ -72,14 +76,14 @@ class DenseGram(GramStack):
         if delta.ndim == 2:
             rows = np.arange(n) if rows is None else rows
             kernels = np.arange(m) if kernels is None else kernels
-            spread = stacks.spread_joint(self.stack, np.ascontiguousarray(delta), index, rows, kernels)
-            return spread * self.scale[kernels]
+            columns = stacks.weighted_columns_joint(self.stack, np.ascontiguousarray(delta), index, rows, kernels)
+            return columns * self.scale[kernels]
         if rows is None and kernels is None:
             flat = self.stack.reshape(n, n * m)
-            return stacks.spread(flat, delta, index).reshape(n, m) * self.scale
+            return stacks.weighted_columns(flat, delta, index).reshape(n, m) * self.scale
         rows = np.arange(n) if rows is None else rows
         kernels = np.arange(m) if kernels is None else kernels
-        return stacks.spread_part(self.stack, delta, index, rows, kernels) * self.scale[kernels]
+        return stacks.weighted_columns_part(self.stack, delta, index, rows, kernels) * self.scale[kernels]
 
     def combine(
         self,

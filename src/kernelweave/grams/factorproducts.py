@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..arrays import is_numpy, kind_of
-from ..penalties.spectral import Matrix
-from .base import GramStack
+from .base import ProductStack
+from .energies import Matrix
 from .lowrank import LowRankGram
 
 FEW = 2  # samples for each product of features from which these are quicker and smaller than the combined kernel
@@ -23,7 +21,7 @@ def check_degree(degree: int) -> None:
         )
 
 
-class FactorProducts(GramStack):
+class FactorProducts(ProductStack):
     """The products of two kernels in a stack of features: ``K_a o K_b`` with ``K_a = V_a V_a'``, entry by entry.
 
     As in `ProductGram`, weights are one number ``u_a`` per kernel and stand for the elementwise square of
@@ -46,7 +44,7 @@ class FactorProducts(GramStack):
     >>> pairs = FactorProducts(LowRankGram(np.array([[1.0], [2.0]]), ranks=[1]), linear_terms=True)
     >>> pairs.combine(np.arange(2), np.array([1.0, 3.0])).round(12).tolist()
     [[16.0, 25.0], [25.0, 49.0]]
-    >>> pairs.quad(np.array([1.0, 0.0])).matrix.tolist()
+    >>> pairs.energies(np.array([1.0, 0.0])).matrix.tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
 
@@ -72,25 +70,21 @@ class FactorProducts(GramStack):
 
     @property
     def explicit(self) -> bool:
-        """Whether a machine is trained on product features, which are then few, or on the combined kernel."""
+        """Whether an SVM is trained on product features, which are then few, or on the combined kernel."""
         return FEW * self.width <= self.shape[0]
 
     @property
     def nbytes(self) -> int:
-        """Bytes that a machine takes: product features, or one combined kernel."""
+        """Bytes that an SVM takes: product features, or one combined kernel."""
         n = self.shape[0]
         return 8 * n * (self.width if self.explicit else n)
 
-    def quad(self, beta: np.ndarray) -> Any:
-        """Return the energies of the products."""
-        return self.energies(beta)
-
     def energies(self, beta: np.ndarray, near: np.ndarray | None = None) -> Matrix:
-        """Return the energies as `quad` does; they need no guess ``near`` of the weights they lead to."""
+        """Return the energies of the products; they need no guess ``near`` of the weights they lead to."""
         squares, starts = self.moments(beta) ** 2, self.columns.starts
         return Matrix(np.add.reduceat(np.add.reduceat(squares, starts, axis=0), starts, axis=1))
 
-    def matvec(self, beta: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    def decision(self, beta: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return ``f = (K_u o K_u) beta``."""
         form, f = self.form(beta, weights), np.empty(beta.size)
         for rows in self.columns.chunks():

@@ -220,7 +220,7 @@ def _missing(survey: _Survey, values: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _rotate(flat: Array, job: Job, ranks: Sequence[int], turns: dict[int, np.ndarray]) -> Array:  # (n, D)
-    """Turn the features of each kernel, some rows at a time; what is left of a row moves to its new place."""
+    """WeightStep the features of each kernel, some rows at a time; what is left of a row moves to its new place."""
     xp, n, old = namespace(flat), job.X.shape[0], sum(ranks)
     ends = np.cumsum(ranks)
     moves = [(slice(int(ends[k] - ranks[k]), int(ends[k])), like(flat, turn, job.dtype)) for k, turn in turns.items()]

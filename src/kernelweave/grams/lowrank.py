@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, device_of, dtype_name, is_numpy, like, namespace, on_cuda, symmetric_product, to_host
-from .base import GramStack
+from .base import CombinableGram, FactorGram
 
 CHUNK = 2**22  # entries of the features worked on at a time on the computer's own processor
 DEVICE_CHUNK = 2**27  # the same on an accelerator, where small pieces would starve it
 
 
-class LowRankGram(GramStack):
+class LowRankGram(FactorGram, CombinableGram):
     """Kernels given by explicit features, side by side: linear in the samples in memory and in time.
 
     Products accumulate in float64 whatever the precision of the features. The features stay in the library and
@@ -31,7 +31,7 @@ class LowRankGram(GramStack):
     --------
     >>> import numpy as np
     >>> from kernelweave.grams import LowRankGram
-    >>> LowRankGram(np.array([[1.0, 0.0, 2.0], [0.0, 1.0, 1.0]]), ranks=[2, 1]).quad(np.array([1.0, -1.0]))
+    >>> LowRankGram(np.array([[1.0, 0.0, 2.0], [0.0, 1.0, 1.0]]), ranks=[2, 1]).energies(np.array([1.0, -1.0]))
     array([2., 1.])
     """
 
@@ -51,6 +51,18 @@ class LowRankGram(GramStack):
         return self.features.shape[0], self.ranks.size
 
     @property
+    def columns(self) -> int:
+        return self.features.shape[1]
+
+    @property
+    def combinable(self) -> bool:
+        return is_numpy(self.features)
+
+    @property
+    def host_features(self) -> np.ndarray | None:
+        return self.features if is_numpy(self.features) else None
+
+    @property
     def on_host(self) -> bool:
         """Whether the features lie in the computer's own memory."""
         return is_numpy(self.features) or "cpu" in str(device_of(self.features)).lower()
@@ -60,15 +72,15 @@ class LowRankGram(GramStack):
             return np.ascontiguousarray(values, dtype=float)
         return like(self.features, values)
 
-    def quad(self, beta: Array) -> np.ndarray:
-        return self.energies(self.fold(beta))
+    def energies(self, beta: Array) -> np.ndarray:
+        return self.squared_norms(self.rmatvec(beta))
 
-    def matvec(self, beta: Array, weights: np.ndarray) -> Array:
-        return self.lift(self.weigh(weights, self.fold(beta)))
+    def decision(self, beta: Array, weights: np.ndarray) -> Array:
+        return self.matvec(self.scale_blocks(weights, self.rmatvec(beta)))
 
     # -- what solvers on factors ask for ------------------------------------------------------------------
 
-    def fold(
+    def rmatvec(
         self,
         beta: Array,  # (n,) or (n, c)
     ) -> Array:  # (D,) or (D, c)
@@ -77,17 +89,17 @@ class LowRankGram(GramStack):
         if V.dtype == beta.dtype:
             return xp.matrix_transpose(V) @ beta
         if is_numpy(V):
-            return _compiled().fold(V, beta)
+            return _compiled().rmatvec(V, beta)
         if beta.ndim == 1 and on_cuda(V):
             device = _device()
             parts = xp.empty((device.CHUNKS, V.shape[1]), dtype=beta.dtype, device=device_of(V))
-            return xp.sum(device.fold(V, beta, parts), axis=0)
+            return xp.sum(device.rmatvec(V, beta, parts), axis=0)
         total = xp.zeros((V.shape[1], *beta.shape[1:]), dtype=beta.dtype, device=device_of(V))
         for rows in self.chunks():
             total = total + xp.matrix_transpose(xp.astype(V[rows, :], beta.dtype)) @ beta[rows, ...]
         return total
 
-    def lift(
+    def matvec(
         self,
         z: Array,  # (D,) or (D, c)
     ) -> Array:  # (n,) or (n, c)
@@ -96,9 +108,9 @@ class LowRankGram(GramStack):
         if V.dtype == z.dtype:
             return V @ z
         if is_numpy(V):
-            return _compiled().lift(V, z)
+            return _compiled().matvec(V, z)
         if z.ndim == 1 and on_cuda(V):
-            return _device().lift(V, z, xp.empty(V.shape[0], dtype=z.dtype, device=device_of(V)))
+            return _device().matvec(V, z, xp.empty(V.shape[0], dtype=z.dtype, device=device_of(V)))
         return xp.concat([xp.astype(V[rows, :], z.dtype) @ z for rows in self.chunks()])
 
     def weighted(
@@ -124,13 +136,6 @@ class LowRankGram(GramStack):
             return _device().scale(V, root, xp.empty(V.shape, dtype=root.dtype, device=device_of(V)))
         return V * root[:, None]
 
-    def energies(
-        self,
-        u: Array,  # (D,) or (D, c)
-    ) -> np.ndarray:  # (m,)
-        """Return ``||u_k||^2`` of each kernel's part of ``u``, on the host."""
-        return self.inner(u, u)
-
     def inner(
         self,
         u: Array,  # (D,) or (D, c)
@@ -140,7 +145,7 @@ class LowRankGram(GramStack):
         products = u * v if u.ndim == 1 else namespace(u).sum(u * v, axis=1)
         return np.add.reduceat(to_host(products), self.starts)
 
-    def weigh(
+    def scale_blocks(
         self,
         weights: np.ndarray,  # (m,)
         u: Array,  # (D,) or (D, c)
@@ -156,28 +161,35 @@ class LowRankGram(GramStack):
         """Return the weight of each column's kernel."""
         return self.asarray(np.repeat(weights, self.ranks))
 
-    def square(
-        self,
-        index: np.ndarray,  # (b,)
-        weights: np.ndarray,  # (m,)
-    ) -> np.ndarray:  # (b, b)
+    def combine(self, index: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return ``sum_k w_k K_k`` between the chosen samples, for NumPy's features."""
         used = self.per_column(weights)
         V = self.features[index][:, used > 0] * np.sqrt(used[used > 0])
         return V @ V.T
 
-    def reach(
+    def weighted_columns(
         self,
-        delta: np.ndarray,  # (b, c)
+        delta: np.ndarray,  # (b,) or (b, c)
         index: np.ndarray,  # (b,)
-    ) -> np.ndarray:  # (c, n, m)
-        """Return ``sum_i delta_i K_k[:, i]`` for every kernel, for NumPy's features."""
-        out = np.empty((delta.shape[1], *self.shape))
-        u = self.features[index].T.astype(float) @ delta
-        for k, (start, rank) in enumerate(self.segments()):
-            part = slice(start, start + rank)
-            out[:, :, k] = (self.features[:, part] @ u[part]).T
-        return out
+        rows: np.ndarray | None = None,  # (r,)
+        kernels: np.ndarray | None = None,  # (a,)
+    ) -> np.ndarray:  # (r, a) or (c, r, a)
+        """Return ``sum_i delta_i K_k[rows, i]``, for NumPy's features; by default everywhere."""
+        V = self.features if rows is None else self.features[rows]
+        chosen = np.arange(self.ranks.size) if kernels is None else kernels
+        table = delta if delta.ndim == 2 else delta[:, None]
+        u = self.features[index].T.astype(float) @ table
+        out = np.empty((table.shape[1], V.shape[0], chosen.size))
+        for place, k in enumerate(chosen):
+            part = slice(self.starts[k], self.starts[k] + self.ranks[k])
+            out[:, :, place] = (V[:, part] @ u[part]).T
+        return out if delta.ndim == 2 else out[0]
+
+    def products(self, beta: Array) -> Array:  # (n, m) or (c, n, m)
+        """Return ``K_k beta`` for every kernel, where the features are."""
+        V, xp, u = self.features, namespace(self.features), self.rmatvec(beta)
+        parts = [xp.astype(V[:, s : s + r], u.dtype, copy=False) @ u[s : s + r, ...] for s, r in self.segments()]
+        return xp.stack(parts, axis=1) if beta.ndim == 1 else xp.permute_dims(xp.stack(parts, axis=2), (1, 0, 2))
 
     def diagonal(self) -> Array:  # (n, m)
         """Return ``K_k[i, i]``."""

@@ -10,11 +10,10 @@ import numpy as np
 
 from ..arrays import readable
 from ..kernels import evaluate
-from ..penalties.base import MixingPenalty
-from ..penalties.spectral import Matrix, SpectralNorm, Top, largest
-from .base import GramStack
+from .base import GramStack, ProductStack
 from .cached import COMBINED, CachedGram
 from .dense import DenseGram
+from .energies import Matrix, Top, largest
 from .factorproducts import FactorProducts
 from .lowrank import LowRankGram
 
@@ -23,7 +22,7 @@ TILE = 2**20  # kernel entries worked on at a time
 ROUNDING = 1e-6  # of the largest that an energy could be: how far below zero rounding may put it
 
 
-class ProductGram(GramStack):
+class ProductGram(ProductStack):
     """The products of the kernels in a stack: ``K_a o K_b``, entry by entry, or of more than two.
 
     Weights are one number ``u_a`` per kernel and stand for ``sum_ab u_a u_b K_a o K_b``, the elementwise square (or
@@ -47,11 +46,9 @@ class ProductGram(GramStack):
     >>> pairs = ProductGram(DenseGram(np.outer(x, x)[:, :, None]), linear_terms=True)
     >>> pairs.combine(np.arange(2), np.array([1.0, 3.0])).tolist()
     [[16.0, 25.0], [25.0, 49.0]]
-    >>> pairs.quad(np.array([1.0, 0.0])).matrix.tolist()
+    >>> pairs.energies(np.array([1.0, 0.0])).matrix.tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
-
-    explicit = False  # a machine is trained on the combined kernel
 
     def __init__(self, base: GramStack, linear_terms: bool = False, degree: int = 2):
         if not isinstance(base, DenseGram | CachedGram):
@@ -67,20 +64,20 @@ class ProductGram(GramStack):
         return n, m + self.linear_terms
 
     @property
+    def explicit(self) -> bool:
+        return False
+
+    @property
     def hit_rate(self) -> float:
         return self.base.hit_rate
 
-    def quad(self, beta: np.ndarray) -> Any:
-        """Return the energies of the products."""
-        return self.energies(beta)
-
     def energies(self, beta: np.ndarray, near: np.ndarray | None = None) -> Matrix | ProductEnergies:
-        """Return the energies as `quad` does; ``near`` is a guess of the weights they lead to."""
+        """Return the energies of the products; ``near`` is a guess of the weights they lead to."""
         energies = ProductEnergies(self, beta, near)
         formed = self.degree == 2 and (self.shape[1] <= FORMED or isinstance(self.base, CachedGram))
         return Matrix(energies.matrix()) if formed else energies
 
-    def matvec(self, beta: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    def decision(self, beta: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return ``f = (K_u o K_u) beta``."""
         from ..compiled import products
 
@@ -89,7 +86,7 @@ class ProductGram(GramStack):
         f = np.zeros(beta.size)
         for part in self.parts(support, columns):
             stack, rows, there = self.entries(support[part], columns)
-            f += products.matvec(stack, rows, there, beta[support[part]], scaled, shift, self.degree)
+            f += products.decision(stack, rows, there, beta[support[part]], scaled, shift, self.degree)
         return f
 
     def combine(
@@ -112,6 +109,10 @@ class ProductGram(GramStack):
     def diagonal(self) -> np.ndarray:  # (n, m)
         """Return ``K_k[i, i]``."""
         return np.hstack([self.base.diagonal(), np.ones((self.shape[0], int(self.linear_terms)))])
+
+    def take(self, index: np.ndarray) -> ProductGram:
+        """Return the products on the samples ``index`` only."""
+        return ProductGram(self.base.take(index), self.linear_terms, self.degree)
 
     def split(self, weights: np.ndarray) -> tuple[np.ndarray, float]:
         """Return the factors of the kernels' stored entries, and the weight of the kernel that is 1 everywhere."""
@@ -202,28 +203,18 @@ def _not_negative(
     return np.maximum(energies, 0.0)
 
 
-def as_weighed(gram: GramStack, penalty: MixingPenalty) -> GramStack:
-    """Return what a penalty weighs: the kernels of a stack, or products of them.
+def products_for(gram: GramStack, penalty: Any) -> ProductStack:
+    """Return the products of the kernels of a stack that a penalty such as `SpectralNorm` weighs.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from kernelweave.grams import DenseGram
-    >>> from kernelweave.grams.products import as_weighed
+    >>> from kernelweave.grams import DenseGram, products_for
     >>> from kernelweave.penalties import SpectralNorm
-    >>> as_weighed(DenseGram(np.ones((2, 2, 3))), SpectralNorm(linear_terms=True)).shape
+    >>> products_for(DenseGram(np.ones((2, 2, 3))), SpectralNorm(linear_terms=True)).shape
     (2, 4)
     """
-    if not isinstance(penalty, SpectralNorm):
-        if isinstance(gram, ProductGram | FactorProducts):
-            raise ValueError(f"penalty {penalty} weighs kernels, not products of them: give the kernels themselves.")
-        return gram
     penalty.check(gram.shape[1])
-    if not isinstance(gram, ProductGram | FactorProducts):
-        if isinstance(gram, LowRankGram):
-            return FactorProducts(gram, penalty.linear_terms, penalty.degree)
-        return ProductGram(gram, penalty.linear_terms, penalty.degree)
-    if (gram.linear_terms, gram.degree) != (penalty.linear_terms, penalty.degree):
-        what = type(gram).__name__
-        raise ValueError(f"linear_terms or degree differs between the penalty and {what}: give the kernels.")
-    return gram
+    if isinstance(gram, LowRankGram):
+        return FactorProducts(gram, penalty.linear_terms, penalty.degree)
+    return ProductGram(gram, penalty.linear_terms, penalty.degree)

@@ -9,7 +9,7 @@ with ``+``.
 5
 """
 
-from .base import Against, Kernel, Normalised, Product, Scaled, Sum, evaluate
+from .base import Kernel, Normalised, PreparedKernels, Product, Scaled, Sum, evaluate
 from .families import (
     as_kernels,
     chi2,
@@ -38,7 +38,6 @@ from .vector import (
 
 __all__ = [
     "RBF",
-    "Against",
     "Callable",
     "Chi2",
     "Constant",
@@ -49,6 +48,7 @@ __all__ = [
     "Linear",
     "Normalised",
     "Polynomial",
+    "PreparedKernels",
     "Product",
     "Scaled",
     "Sigmoid",

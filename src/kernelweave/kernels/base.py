@@ -58,7 +58,7 @@ class Kernel(ABC):
     def finish(self, S: Any) -> np.ndarray:
         """The cheap half: the matrix from what `prepare` returned, which is left unmodified."""
 
-    def fix(self, Z: Any) -> Any:
+    def prepare_rows(self, Z: Any) -> Any:
         """What `prepare` is given for a Z that meets many X: Z itself, or a record of work done once."""
         return Z
 
@@ -244,7 +244,7 @@ def evaluate(kernels: Sequence[Kernel], X: Any, Z: Any = None) -> Iterator[tuple
     Z = None if Z is X else Z
     X = _as_matrix(X)
     if Z is not None:
-        yield from Against(kernels, _beside(X, Z))(X)
+        yield from PreparedKernels(kernels, _beside(X, Z))(X)
         return
     kernels = [kernel._settled(X, None) for kernel in kernels]
     for members in _families(kernels).values():
@@ -252,7 +252,7 @@ def evaluate(kernels: Sequence[Kernel], X: Any, Z: Any = None) -> Iterator[tuple
         yield from _finished(kernels, members, first.prepare(_block(first, X)))
 
 
-class Against:
+class PreparedKernels:
     """Kernels between any rows and fixed ones; what depends on the fixed ones alone is computed once.
 
     Parameters
@@ -266,8 +266,8 @@ class Against:
     --------
     >>> import numpy as np
     >>> from kernelweave import kernels as K
-    >>> against = K.Against([K.RBF(gamma=0.5), K.Linear()], np.array([[0.0], [1.0]]))
-    >>> [matrix.round(3).tolist() for _, matrix in against(np.array([[1.0]]))]
+    >>> prepared = K.PreparedKernels([K.RBF(gamma=0.5), K.Linear()], np.array([[0.0], [1.0]]))
+    >>> [matrix.round(3).tolist() for _, matrix in prepared(np.array([[1.0]]))]
     [[[0.607, 1.0]], [[0.0, 1.0]]]
     """
 
@@ -277,7 +277,7 @@ class Against:
         self._parts = []
         for members in _families(self.kernels).values():
             first = self.kernels[members[0]]
-            self._parts.append((members, first.fix(_block(first, self.Z))))
+            self._parts.append((members, first.prepare_rows(_block(first, self.Z))))
 
     def __call__(self, X: Any, among: Any = None) -> Iterator[tuple[int, Array]]:
         """Yield position and matrix of every kernel, or of those whose positions are ``among``, as `evaluate` does."""
@@ -327,11 +327,11 @@ class _Combination(Kernel):
             raise TypeError(f"{type(self).__name__} takes a list of kernels; got {self.kernels!r}.")
 
     def prepare(self, X: Any, Z: Any = None) -> np.ndarray:
-        parts = Z(X) if isinstance(Z, Against) else evaluate(self.kernels, X, Z)
+        parts = Z(X) if isinstance(Z, PreparedKernels) else evaluate(self.kernels, X, Z)
         return reduce(type(self)._join, (matrix for _, matrix in parts))
 
-    def fix(self, Z: Any) -> Any:
-        return Against(self.kernels, Z)
+    def prepare_rows(self, Z: Any) -> Any:
+        return PreparedKernels(self.kernels, Z)
 
     def finish(self, S: np.ndarray) -> np.ndarray:
         return S
@@ -491,8 +491,8 @@ class Scaled(_Wrapper):
     def prepare(self, X: Any, Z: Any = None) -> Any:
         return self.kernel.prepare(X, Z)
 
-    def fix(self, Z: Any) -> Any:
-        return self.kernel.fix(Z)
+    def prepare_rows(self, Z: Any) -> Any:
+        return self.kernel.prepare_rows(Z)
 
     def finish(self, S: Any) -> np.ndarray:
         return self.scale * self.kernel.finish(S)
@@ -532,8 +532,8 @@ class Normalised(_Wrapper):
     def prepare(self, X: Any, Z: Any = None) -> tuple[Any, Any, Any]:
         return self.kernel.prepare(X, Z.inner if isinstance(Z, _Measured) else Z), X, Z
 
-    def fix(self, Z: Any) -> Any:
-        return _Measured(Z, self.kernel.fix(Z))
+    def prepare_rows(self, Z: Any) -> Any:
+        return _Measured(Z, self.kernel.prepare_rows(Z))
 
     def finish(self, S: tuple[Any, Any, Any]) -> Array:
         inner, X, Z = S

@@ -272,7 +272,7 @@ class RBF(_Gamma, _Unit, _Anywhere):
             return np.square(S, out=S)
         return _Places(X).distances() if Z is None else _Places(Z).distances(X)
 
-    def fix(self, Z: Any) -> Any:
+    def prepare_rows(self, Z: Any) -> Any:
         own = type(self).prepare is not RBF.prepare  # what another prepare makes of a record is not known
         return Z if own or is_foreign(Z) or (Z.shape[1] == 1 and not issparse(Z)) else _Places(Z)
 

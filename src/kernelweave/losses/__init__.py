@@ -2,17 +2,44 @@
 
 from __future__ import annotations
 
-from .base import Loss
-from .margin import Hinge, Logistic, Squared, SquaredHinge
-from .multiclass import CrammerSinger
+from .base import BoundLoss, DualTerms, Loss
+from .margin import Hinge, Logistic, SquaredHinge
+from .multiclass import CrammerSinger, Softmax
+from .outliers import OneClass
+from .regression import EpsilonInsensitive, Huber, Quantile, Squared, SquaredEpsilonInsensitive
+from .survival import Cox
 
-__all__ = ["CrammerSinger", "Hinge", "Logistic", "Loss", "Squared", "SquaredHinge", "make_loss"]
+__all__ = [
+    "BoundLoss",
+    "Cox",
+    "CrammerSinger",
+    "DualTerms",
+    "EpsilonInsensitive",
+    "Hinge",
+    "Huber",
+    "Logistic",
+    "Loss",
+    "OneClass",
+    "Quantile",
+    "Softmax",
+    "Squared",
+    "SquaredEpsilonInsensitive",
+    "SquaredHinge",
+    "make_loss",
+]
 
 _NAMES: dict[str, type[Loss]] = {
+    "cox": Cox,
     "crammer_singer": CrammerSinger,
+    "epsilon_insensitive": EpsilonInsensitive,
     "hinge": Hinge,
+    "huber": Huber,
     "logistic": Logistic,
+    "one_class": OneClass,
+    "quantile": Quantile,
+    "softmax": Softmax,
     "squared": Squared,
+    "squared_epsilon_insensitive": SquaredEpsilonInsensitive,
     "squared_hinge": SquaredHinge,
 }
 

@@ -30,6 +30,12 @@ class MixingPenalty(BaseEstimator):
     kinked = False
     #: kernels with zero weight can be left out without changing the weights of the others.
     sparse = False
+    #: the weights are given beforehand.
+    fixed = False
+    #: weights times prices lie on the simplex: h has no gradient, but a sequence of smooth stages leads to it.
+    on_simplex = False
+    #: the weights are those of products of kernels, and energies come from a stack of products.
+    products = False
 
     def check(self, m: int) -> None:
         """Refuse parameters that do not fit ``m`` kernels."""
@@ -59,13 +65,66 @@ class MixingPenalty(BaseEstimator):
         u = weights * np.sqrt(np.maximum(q, 0.0))
         return lambda t: self.norm(t * u)
 
-    def toll(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    def weight_prices(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         """Price of each weight and two derivatives, where weights must have prices that sum to one; else None."""
+        return None
+
+    def block_prices(self) -> tuple[float, float] | None:
+        """Return c1 and c2 where the primal penalty is ``c1 sum_k u_k + c2/2 sum_k u_k^2``; else None."""
         return None
 
     def ceiling(self, m: int) -> np.ndarray:
         """Return what each weight stays below, shape (m,)."""
         return np.full(m, np.inf)
+
+    # -- stages: what solvers that follow gradients follow ------------------------------------------------
+
+    def prices(self, m: int) -> np.ndarray:
+        """Return what each weight counts for in the sum that is bounded by one, for weights on a simplex."""
+        return np.ones(m)
+
+    def stage(
+        self, q: np.ndarray, kind: str = "entropic", shares: np.ndarray | None = None, strength: float = 2.0
+    ) -> MixingPenalty:
+        """Return the smooth penalty to follow from the energies ``q``: itself, or for l1 the first proximal stage.
+
+        Parameters
+        ----------
+        q : ndarray of shape (m,)
+            Energies, which set the size of the proximal step.
+        kind : {"entropic", "euclidean"}, default="entropic"
+            How far weights are from the centre: in relative entropy, in which they are smooth but never zero, or in
+            squared distance, in which they get zero.
+        shares : ndarray of shape (m,), optional
+            The centre, a point of the simplex; the even one by default.
+        strength : float, default=2.0
+            Length of the proximal step times the largest energy over price.
+        """
+        return self
+
+    def next_stage(self, q: np.ndarray, growth: float, strongest: float = np.inf, floor: float = 0.0) -> MixingPenalty:
+        """Return the stage after this one: centred where it ended, with a longer step; itself where there are none."""
+        return self
+
+    def stage_strength(self, q: np.ndarray) -> float:
+        """Return how far a stage lets weights move from its centre, at the energies ``q``; zero where it is none."""
+        return 0.0
+
+    def mixing_gap(self, q: np.ndarray) -> float:
+        """Return the part of the duality gap that is due to weights held near a centre; zero where they are not."""
+        return 0.0
+
+    def trimmed(self, q: np.ndarray, cut: float) -> np.ndarray:
+        """Return the weights, those of a stage without kernels whose share is below ``cut``."""
+        return self.weights(q)
+
+    def active(self, q: np.ndarray, cut: float) -> np.ndarray:
+        """Return the kernels worth following: all, or for a stage those with a share, or an energy near the top."""
+        return np.arange(q.size)
+
+    def widened(self, kernels: np.ndarray, prices: np.ndarray, floor: float) -> MixingPenalty:
+        """Return a stage that was restricted to ``kernels`` for all of them, the others at the floor."""
+        return self
 
     def restrict(self, index: np.ndarray, m: int) -> MixingPenalty:
         """Return the penalty on the kernels ``index`` when the other weights are zero."""
@@ -89,7 +148,7 @@ def per_kernel(value: Any, m: int, name: str) -> np.ndarray:
     return np.ascontiguousarray(np.broadcast_to(array, (m,)))
 
 
-def awake(q: np.ndarray) -> np.ndarray:
+def positive_energies(q: np.ndarray) -> np.ndarray:
     """Return ``q`` without rounding below zero, or ones where the whole of it is zero."""
     q = np.maximum(q, 0.0)
     return q if q.max(initial=0.0) > 0 else np.ones_like(q)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .base import MixingPenalty, awake
+from .base import MixingPenalty, positive_energies
 
 
 class Mixed(MixingPenalty):
@@ -57,7 +57,7 @@ class Mixed(MixingPenalty):
 
     def _excess(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray, float, np.ndarray]:
         """Return the roots of q, what is left of them after the price, its norm, and its shape (of norm one)."""
-        q = awake(q) if self.homogeneous else np.maximum(q, 0.0)
+        q = positive_energies(q) if self.homogeneous else np.maximum(q, 0.0)
         root = np.sqrt(q)
         v = np.maximum(root - self.alpha, 0.0)
         top, s = float(v.max(initial=0.0)), self.power(q.size)

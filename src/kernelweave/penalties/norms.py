@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .base import MixingPenalty, awake, per_kernel
+from .base import MixingPenalty, per_kernel, positive_energies
+from .prox import EntropicProx, ProximalStage, SimplexProx
 
 FAINT = 1e-12  # share of the largest energy below which a kernel's own curvature is not followed
 
@@ -19,7 +20,7 @@ def _pick(value: Any, index: np.ndarray) -> Any:
 
 def _on_sphere(x: np.ndarray, power: float, p: float) -> np.ndarray:
     """Return ``x**power`` scaled so that its p-norm is one; ``x`` may hold zeros."""
-    raised = (awake(x) / awake(x).max()) ** power
+    raised = (positive_energies(x) / positive_energies(x).max()) ** power
     return raised / lp_norm(raised, p)
 
 
@@ -66,6 +67,8 @@ class Fixed(MixingPenalty):
     >>> Fixed().weights(np.array([1.0, 3.0])).tolist()
     [0.5, 0.5]
     """
+
+    fixed = True
 
     def __init__(self, values: Any = None):
         self.values = values
@@ -125,6 +128,7 @@ class L1(MixingPenalty):
 
     smooth = False
     sparse = True
+    on_simplex = True
 
     def __init__(self, d: Any = 1.0):
         self.d = d
@@ -147,15 +151,23 @@ class L1(MixingPenalty):
         """Return ``d_k**2``, one per kernel."""
         return per_kernel(self.d, m, "d") ** 2
 
+    def stage(
+        self, q: np.ndarray, kind: str = "entropic", shares: np.ndarray | None = None, strength: float = 2.0
+    ) -> ProximalStage:
+        prices = self.prices(q.size)
+        center = np.full(q.size, 1.0 / q.size) if shares is None else shares
+        step: type[ProximalStage] = EntropicProx if kind == "entropic" else SimplexProx
+        return step(center, strength / max(float(np.max(q / prices)), 1e-300), prices)
+
     def norm(self, u: np.ndarray) -> float:
         return 0.5 * float(np.sqrt(self.prices(u.size)) @ u) ** 2
 
     def weights_of_norms(self, u: np.ndarray) -> np.ndarray:
         d = np.sqrt(self.prices(u.size))
-        u = awake(u)
+        u = positive_energies(u)
         return u / (d * (d @ u))
 
-    def toll(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def weight_prices(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         prices = self.prices(w.size)
         return prices * w, prices, np.zeros(w.size)
 
@@ -194,7 +206,7 @@ class Lp(MixingPenalty):
     def curvature(self, q: np.ndarray) -> np.ndarray:
         if np.isinf(self.p):
             return np.zeros((q.size, q.size))
-        q = awake(q)
+        q = positive_energies(q)
         w = self.weights(q)
         own = np.diag(w / np.maximum(q, FAINT * q.max()))
         return (own - np.outer(w, w) / lp_norm(q, _conjugate(self.p))) / (self.p - 1.0)
@@ -205,7 +217,7 @@ class Lp(MixingPenalty):
     def weights_of_norms(self, u: np.ndarray) -> np.ndarray:
         return _on_sphere(u, _norm_power(self.p), self.p)
 
-    def toll(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    def weight_prices(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         p = self.p
         return None if p > 100 else (w**p, p * w ** (p - 1.0), p * (p - 1.0) * w ** (p - 2.0))
 
@@ -312,7 +324,7 @@ class MoreauYosida(MixingPenalty):
     def _level(self, q: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the level gamma of the 2004 paper, by Newton from zero, and each kernel's own."""
         a, d = self._ad(q.size)
-        own = np.sqrt(awake(q)) / d
+        own = np.sqrt(positive_energies(q)) / d
         slope = (d / a) ** 2
         level = 0.0
         for _ in range(q.size + 1):
@@ -359,7 +371,7 @@ class MoreauYosida(MixingPenalty):
         plain = L1(self.d).weights_of_norms(u)
         return plain / (1.0 + a**2 * plain)
 
-    def toll(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def weight_prices(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         a, d = self._ad(w.size)
         left = 1.0 - a**2 * w
         return d**2 * w / left, (d / left) ** 2, 2.0 * (a * d) ** 2 / left**3
@@ -424,6 +436,9 @@ class ElasticNet(MixingPenalty):
 
     def weights_of_norms(self, u: np.ndarray) -> np.ndarray:
         return u / (self.c1 + self.c2 * u)
+
+    def block_prices(self) -> tuple[float, float]:
+        return float(self.c1), float(self.c2)
 
     def restrict(self, index: np.ndarray, m: int) -> ElasticNet:
         return self
@@ -492,12 +507,12 @@ class Group(MixingPenalty):
 
     def weights(self, q: np.ndarray) -> np.ndarray:
         outer, inner = (_conjugate(p) - 1.0 for p in (self.between, self.within))
-        return self._compose(awake(q), _conjugate(self.within), self.between, (outer, inner))
+        return self._compose(positive_energies(q), _conjugate(self.within), self.between, (outer, inner))
 
     def curvature(self, q: np.ndarray) -> np.ndarray:
         codes, _ = self._codes()
         outer, inner = (_conjugate(p) - 1.0 for p in (self.between, self.within))
-        q = np.maximum(awake(q), FAINT * awake(q).max())
+        q = np.maximum(positive_energies(q), FAINT * positive_energies(q).max())
         w, norms = self.weights(q), self._gather(q, inner + 1.0)
         share = (q / norms[codes]) ** inner / norms[codes]
         mates = np.where(codes[:, None] == codes, share, 0.0)
@@ -509,7 +524,7 @@ class Group(MixingPenalty):
 
     def weights_of_norms(self, u: np.ndarray) -> np.ndarray:
         powers = (_norm_power(self.between), _norm_power(self.within))
-        return self._compose(awake(u), _block_power(self.within), self.between, powers)
+        return self._compose(positive_energies(u), _block_power(self.within), self.between, powers)
 
     def compiled(self, m: int) -> tuple[Any, np.ndarray]:
         from ..compiled import rules

@@ -1,61 +1,65 @@
-"""Dual ascent for losses with one dual or a row of duals for each sample, with a bias or without."""
+"""Dual ascent for losses with one dual, a row or several columns of duals for each sample, with a bias or without."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from ..arrays import is_numpy
-from ..certify import certify
-from ..grams.base import GramStack, support_of
-from ..losses import CrammerSinger, Hinge, Logistic, Loss
-from ..losses.base import BoxQuadratic
+from ..grams import CombinableGram
+from ..grams.base import support_of
+from ..losses.base import ENTROPY, QUADRATIC, DualTerms
+from ..penalties import Fixed
 from ..penalties.base import MixingPenalty
-from ..penalties.norms import L1, Fixed
-from ..penalties.prox import EntropicProx
 from ..problem import Certificate, Point, Problem, Status
-from .base import TINY, Solver, no_gradient
+from .base import Solver, combinable, no_gradient, without_faint_shares
 
-SHARE = 0.03  # of the width of the bounds that what a step leaves undone may take
-SLOW = 0.5  # share of its width that a step leaves of it after which the next one is to be more precise
-FIRST = 2000  # samples that the first step works on, at most,
-MOST = 4000  # and any other
-NEAR = 0.3  # margin within which a sample is worth working on
-BUDGET = 40  # moves in a step, per sample,
-AT_LEAST = 30_000  # or these
-PRECISE = 1e-16  # relative gap to which problems of TINY size are solved,
-NEWTON = 100  # in this many steps at most,
-FRUITLESS = 6  # and most without a better point;
-ENDS = 5  # in vain, after which that is the end
-BEHIND = 0.3  # share of the width due to the weights at which a proximal stage is left for the next
-GROWTH = 3.0  # of the proximal step from stage to stage
-STRONGEST = 3e3  # most strength of a proximal step
-TRIM = 1e-6  # times tol: share below which a kernel gets weight zero at once,
-CUTS = (1e-4, 1e-5, 1e-6, 1e-8)  # and at the end, if the gap allows
-FLOOR = 1e-4  # times tol: share every kernel keeps while the weights move, so that it can come back
-FAINT = 1e-9  # share of the largest weight or bend that is not followed
-LEAST = 1e-15  # share of the objective below which floating point has no more to give
-ROUNDING = 1e-13  # error of a slope, in moves: a rise that cannot be told from none is taken
-INSIDE = 1e-9  # share of its range that a dual of the entropy keeps from the bounds at the start
+
+@dataclass(frozen=True)
+class AscentSettings:
+    """Constants of the dual ascent."""
+
+    share: float = 0.03  #: of the width of the bounds that what a step leaves undone may take
+    slow: float = 0.5  #: share of its width that a step leaves of it after which the next one is to be more precise
+    sharper: float = 0.3  #: factor of the share left undone, then
+    first: int = 2000  #: samples that the first step works on, at most
+    most: int = 4000  #: samples that any other step works on, at most
+    near: float = 0.3  #: margin, in units of the slopes, within which a sample is worth working on
+    budget: int = 40  #: moves in a step, per sample
+    at_least: int = 30_000  #: moves in a step, at least
+    sweeps: int = 20  #: over the columns of several targets in a step, at most
+    swept: float = 0.03  #: share of the first sweep's moves below which those of another end them
+    behind: float = 0.3  #: share of the width due to the weights at which a proximal stage is left for the next
+    strength: float = 10.0  #: of the first proximal stage
+    growth: float = 3.0  #: of the proximal step from stage to stage
+    strongest: float = 3e3  #: most strength of a proximal step
+    trim: float = 1e-6  #: times tol: share below which a kernel gets weight zero at once
+    floor: float = 1e-4  #: times tol: share every kernel keeps while the weights move, so that it can come back
+    faint: float = 1e-9  #: share of the largest weight or curvature that is not followed
+    least: float = 1e-15  #: share of the objective below which floating point has no more to give
+    rounding: float = 1e-13  #: error of a slope, in moves: a rise that cannot be told from none is taken
+    inside: float = 1e-9  #: share of its range that a dual of the entropy keeps from the bounds at the start
+
+
+SETTINGS = AscentSettings()
 
 
 @dataclass
 class AscentState:
     """Duals with ``g[c, i, k] = (K_k beta_c)_i`` and ``q``, the penalty followed, how precise a step is to be."""
 
-    box: BoxQuadratic | None
+    terms: DualTerms | None  # of the duals as a table (n, c); None where they are rows on simplexes
+    unit: float  # size of the slopes
     penalty: MixingPenalty
     beta: np.ndarray  # (n, c)
     g: np.ndarray  # (c, n, m)
     q: np.ndarray  # (m,)
     tol: float
     width: float  # of the bounds
-    share: float = SHARE
+    share: float = SETTINGS.share
     rose: bool = True  # whether the last step changed anything
     stuck: bool = False  # whether floating point has no more to give
-    ends: int = 0  # times in a row that a problem of TINY size was taken to an end that is none
 
 
 class Ascent(Solver):
@@ -63,8 +67,9 @@ class Ascent(Solver):
 
     The dual of the mixing is replaced by a quadratic: one combined kernel and a correction of the rank of the kernels
     in play; that of the loss is kept as it is. The model is climbed one dual at a time, two where a bias holds their
-    sum, or one sample's row of duals for a joint margin of several classes, always where most is to be gained. Then
-    the whole move is taken as far as the true objective rises. For l1 the weights follow entropic proximal steps.
+    sum, or one sample's row of duals for a joint margin of several classes, always where most is to be gained; several
+    targets are climbed column by column. Then the whole move is taken as far as the true objective rises. For l1 the
+    weights follow entropic proximal stages.
 
     Examples
     --------
@@ -72,219 +77,218 @@ class Ascent(Solver):
     >>> from kernelweave import DenseGram, Problem, losses, penalties, solve
     >>> x = np.array([-2.0, -1.0, 0.0, 0.5, 1.0, 2.0])
     >>> gram = DenseGram(np.stack([np.outer(x, x), np.exp(-((x[:, None] - x) ** 2))], axis=2))
-    >>> y = np.array([0, 0, 1, 1, 2, 2])
-    >>> problem = Problem(gram, losses.CrammerSinger(), penalties.L1(), y, C=10.0, bias=False)
-    >>> solve(problem, "ascent").gap <= 1e-3
+    >>> loss = losses.CrammerSinger().bind([0, 0, 1, 1, 2, 2], C=10.0)
+    >>> solve(Problem(gram, loss, penalties.L1(), dual_sum=None), "ascent").gap <= 1e-3
     True
     """
 
     name = "ascent"
-    needs_quadratic = False
+    needs = (CombinableGram,)
+    takes = ("quadratic", "entropic", "margin")
     biasless = True
-    joint = True
+    several = True
+    precise = 1e-15
 
     def refuse(self, problem: Problem) -> str | None:
-        loss, features = problem.loss, getattr(problem.gram, "features", None)
-        if features is not None and not is_numpy(features):
-            return "runs on NumPy features: convert X to NumPy."
-        if features is None and not hasattr(problem.gram, "spread"):
-            return "needs the columns of single kernels, which products lack: use solver='auto'."
-        if not has_duals(loss):
-            return f"knows no dual of {loss}: use solver='mirror'."
-        if problem.bias and not isinstance(loss, Logistic):
-            return f"takes {loss} without a bias only: use solver='auto', or fit_intercept=False."
         return no_gradient(problem)
 
     def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> AscentState:
         shape, m = (problem.shape + (1,))[:2], problem.gram.shape[1]
-        flat = Fixed(_flat(problem.penalty, m))
-        box, beta = box_of(problem), np.zeros(shape)
-        if isinstance(problem.loss, Logistic):
-            beta[:, 0] = _inside(problem, start)
+        terms = _table(problem)
+        beta = np.zeros(shape)
+        if terms is not None and terms.entropic:
+            beta[:] = _inside(problem, terms, start)
         elif start is not None:
             beta[:] = start.reshape(shape)
-        zero = np.zeros(problem.shape)
-        width = float(np.sum(problem.loss.value(zero, problem.y, problem.C)))
-        tol = min(tol, PRECISE) if shape[0] <= TINY else tol
-        state = AscentState(box, flat, beta, np.zeros((shape[1], shape[0], m)), np.zeros(m), tol, width)
+        width = problem.total_loss(np.zeros(problem.shape), problem.best_bias(np.zeros(problem.shape)))
+        flat = Fixed(_flat(problem.penalty, m))
+        state = AscentState(
+            terms, _unit(terms), flat, beta, np.zeros((shape[1], shape[0], m)), np.zeros(m), tol, width
+        )
         if beta.any():
             self.refresh(problem, state)
         if start is not None and start.any():
-            state.penalty = _followed(problem.penalty, state)
+            state.penalty = problem.penalty.stage(state.q, strength=SETTINGS.strength)
         return state
 
     def step(self, problem: Problem, state: AscentState) -> bool:
-        _newton(problem, state)
-        if problem.y.size <= TINY:
-            self._to_the_end(problem, state)
+        rows = _chosen(problem, state)
+        state.rose = _advance(problem, state, rows, _climb(problem, state, rows) - state.beta[rows])
+        if state.penalty.fixed and not problem.penalty.fixed:
+            state.penalty = problem.penalty.stage(state.q, strength=SETTINGS.strength)
         return True
 
-    def _to_the_end(self, problem: Problem, state: AscentState) -> None:
-        """Go on while floating point gives more, and leave the best point met."""
-        best, since = (np.inf, state.beta, state.g, state.q, state.penalty), 0
-        for _ in range(NEWTON):
-            certificate = certify(problem, self.read(problem, state), trust=True)
-            since += 1
-            if certificate.gap < best[0]:
-                best = (certificate.gap, state.beta.copy(), state.g.copy(), state.q.copy(), state.penalty)
-                since = 0
-            _adapt(state, certificate)
-            if certificate.gap <= PRECISE or state.stuck or since > FRUITLESS:
-                break
-            _newton(problem, state)
-        _, state.beta, state.g, state.q, state.penalty = best
-        state.ends = state.ends + 1 if since > FRUITLESS else 0
-
     def read(self, problem: Problem, state: AscentState) -> Point:
-        weights = state.penalty.weights(state.q)
-        if isinstance(state.penalty, EntropicProx):
-            shares = state.penalty.shares(state.q)
-            weights = np.where(shares < TRIM * state.tol, 0.0, shares) / state.penalty.prices
+        weights = state.penalty.trimmed(state.q, SETTINGS.trim * state.tol)
         f = (state.g @ weights).T
         return Point(state.beta.reshape(problem.shape).copy(), weights, state.q.copy(), f.reshape(problem.shape))
 
     def finish(self, problem: Problem, point: Point) -> list[Point]:
-        """Return the point of l1 without its smallest weights, from the boldest cut down."""
-        if not isinstance(problem.penalty, L1):
-            return []
-        shares = point.weights * problem.penalty.prices(point.weights.size)
-        cuts = [np.where(shares < cut, 0.0, point.weights) for cut in CUTS]
-        return [Point(point.beta, weights) for weights in cuts if weights.any()]
+        return without_faint_shares(problem, point)
 
-    def heed(self, problem: Problem, state: AscentState, certificate: Certificate) -> Status | None:
-        _adapt(state, certificate)
-        return Status.STALLED if state.stuck or state.ends >= ENDS else None
+    def adapt(self, problem: Problem, state: AscentState, certificate: Certificate) -> Status | None:
+        """Ask for more precision after a step that changed little, and for the next stage where weights are behind."""
+        width = certificate.upper - certificate.lower
+        state.stuck = not state.rose and state.share * width <= SETTINGS.least * abs(certificate.upper)
+        slow = not state.rose or width > SETTINGS.slow * state.width
+        state.share, state.width = (SETTINGS.sharper if slow else 1.0) * state.share, width
+        if state.penalty.mixing_gap(state.q) > SETTINGS.behind * width:
+            floor = SETTINGS.floor * state.tol
+            state.penalty = state.penalty.next_stage(state.q, SETTINGS.growth, SETTINGS.strongest, floor)
+            state.stuck, state.share = False, SETTINGS.share
+        return Status.STALLED if state.stuck else None
 
     def refresh(self, problem: Problem, state: AscentState) -> None:
         support = support_of(state.beta)
-        state.g = _spread(problem.gram, state.beta[support], support)
+        state.g = combinable(problem).weighted_columns(state.beta[support], support)
         state.q = np.maximum(np.einsum("ic,cik->k", state.beta, state.g), 0.0)
-
-
-def _newton(problem: Problem, state: AscentState) -> None:
-    """One step on the samples worth it."""
-    rows = _chosen(problem, state)
-    state.rose = _advance(problem, state, rows, _climb(problem, state, rows) - state.beta[rows])
-    if isinstance(state.penalty, Fixed) and not isinstance(problem.penalty, Fixed):
-        state.penalty = _followed(problem.penalty, state)
-
-
-def _adapt(state: AscentState, certificate: Certificate) -> None:
-    """Ask for more precision after a step that changed nothing, and for the next stage where the weights are behind."""
-    width, prox = certificate.upper - certificate.lower, state.penalty
-    state.stuck = not state.rose and state.share * width <= LEAST * abs(certificate.upper)
-    slow = not state.rose or width > SLOW * state.width
-    state.share, state.width = (0.3 if slow else 1.0) * state.share, width
-    if not isinstance(prox, EntropicProx):
-        return
-    shares, costs = prox.shares(state.q), state.q / prox.prices
-    mixing = 0.5 * (float(costs.max()) - float(shares @ costs))
-    if mixing > BEHIND * width:
-        tau = min(GROWTH * prox.tau, max(STRONGEST / max(float(costs.max()), 1e-300), prox.tau))
-        state.penalty = EntropicProx(_floored(shares, state.tol), tau, prox.prices)
-        state.stuck, state.share = False, SHARE
 
 
 def _flat(penalty: MixingPenalty, m: int) -> np.ndarray:
     return penalty.weights_of_norms(np.ones(m))
 
 
-def has_duals(loss: Loss) -> bool:
-    """Whether the duals of a loss are known to move by one at a time, or by rows."""
-    return isinstance(loss, (Logistic, CrammerSinger)) or hasattr(loss, "quadratic")
+def _table(problem: Problem) -> DualTerms | None:
+    """Return the description of single duals as tables (n, c), or None where duals are rows on simplexes."""
+    terms = problem.loss.terms
+    if terms is None or problem.loss.several:
+        return terms
+    linear, ridge, lower, upper, kink = (part[:, None] for part in terms.parts)
+    return DualTerms(linear, ridge, lower, upper, kink, terms.entropic)
 
 
-def box_of(problem: Problem) -> BoxQuadratic | None:
-    """Return the bounds of scalar duals; those of the logistic loss are the hinge's."""
-    loss = problem.loss
-    if isinstance(loss, CrammerSinger):
-        return None
-    return (Hinge() if isinstance(loss, Logistic) else loss).quadratic(problem.y, problem.C)
+def _unit(terms: DualTerms | None) -> float:
+    """Return the size of the slopes: that of a margin, of log odds, or half the range of the targets."""
+    if terms is None or terms.entropic:
+        return 1.0
+    return 0.5 * float(np.max(np.ptp(terms.linear, axis=0))) or 1.0
 
 
-def _inside(problem: Problem, start: np.ndarray | None) -> np.ndarray:
-    """Return duals of the entropy away from their bounds, summing to zero where they must."""
-    y, C = problem.y, problem.C
+def _inside(problem: Problem, terms: DualTerms, start: np.ndarray | None) -> np.ndarray:
+    """Return duals of the entropy away from their bounds, of the right sum where they have one."""
+    room = terms.upper - terms.lower
+    low, high = terms.lower + SETTINGS.inside * room, terms.upper - SETTINGS.inside * room
+    above = np.abs(terms.upper) > np.abs(terms.lower)
+    wanted = 0.5 * SETTINGS.inside**0.25 * (terms.upper * above + terms.lower * ~above)
     if start is not None and start.any():
-        return problem.feasible(y * np.clip(y * start, INSIDE * C, (1.0 - INSIDE) * C))
-    return problem.feasible(0.5 * y * C * INSIDE**0.25)
-
-
-def _followed(penalty: MixingPenalty, state: AscentState) -> MixingPenalty:
-    """Return the penalty to follow after fixed weights: the problem's own, or an entropic step for l1."""
-    if not isinstance(penalty, L1):
-        return penalty
-    prices = penalty.prices(state.q.size)
-    top = float(np.max(state.q / prices))
-    return EntropicProx(np.full(prices.size, 1.0 / prices.size), 10.0 / max(top, 1e-300), prices)
-
-
-def _floored(shares: np.ndarray, tol: float) -> np.ndarray:
-    raised = np.maximum(shares, FLOOR * tol / shares.size)
-    return raised / raised.sum()
+        wanted = np.clip(start.reshape(room.shape), low, high)
+    return problem.feasible(wanted.reshape(problem.shape)).reshape(room.shape)
 
 
 def _chosen(problem: Problem, state: AscentState) -> np.ndarray:
     """Return the samples worth working on: those with duals, and those that err or nearly do."""
-    n = problem.y.size
     if not state.q.any():
-        return np.sort(np.random.default_rng(0).permutation(n)[:FIRST])
+        return np.sort(np.random.default_rng(0).permutation(problem.n)[: SETTINGS.first])
     f = (state.g @ state.penalty.weights(state.q)).T.reshape(problem.shape)
-    f, beta = f + problem.best_bias(f), state.beta.reshape(problem.shape)
-    gaps = problem.loss.value(f, problem.y, problem.C) - problem.loss.dual(beta, problem.y, problem.C)
-    gaps += np.sum(f * beta, axis=1) if f.ndim == 2 else f * beta
-    matters = isinstance(problem.loss, Logistic) | state.beta.any(axis=1) | _near(problem, f)
-    worth = np.where(matters, gaps, -np.inf)
-    few = np.argsort(-worth, kind="stable")[:MOST]
+    f = f + problem.best_bias(f)
+    worth = np.maximum(problem.loss.gaps(f, state.beta.reshape(problem.shape)), 0.0)
+    worth = np.where(state.beta.any(axis=1) | _near(problem, state, f), worth, -np.inf)
+    few = np.argsort(-worth, kind="stable")[: SETTINGS.most]
     return np.sort(few[np.isfinite(worth[few])])
 
 
-def _near(problem: Problem, f: np.ndarray) -> np.ndarray:
-    """Whether each sample errs, or would if the margin were a little wider."""
-    if f.ndim == 1:
-        return problem.y * f < 1.0 + NEAR
-    rows = np.arange(f.shape[0])
-    own = problem.y.astype(int)
-    others = f.copy()
+def _near(problem: Problem, state: AscentState, f: np.ndarray) -> np.ndarray:
+    """Whether a dual of each sample would leave its bound or kink, or would if the margin were a little wider."""
+    terms, margin = state.terms, SETTINGS.near * state.unit
+    if terms is None:
+        return _near_margin(problem, f)
+    if terms.entropic:
+        return np.ones(problem.n, dtype=bool)
+    slope = f.reshape(state.beta.shape) + terms.ridge * state.beta - terms.linear
+    rising, falling = terms.directed(slope, state.beta)
+    near = ((state.beta < terms.upper) & (rising < margin)) | ((state.beta > terms.lower) & (falling > -margin))
+    return near.any(axis=1)
+
+
+def _near_margin(problem: Problem, f: np.ndarray) -> np.ndarray:
+    """Whether each sample's joint margin is short of one, or nearly."""
+    known = problem.loss.compiled
+    assert known is not None
+    rows, own, others = np.arange(f.shape[0]), known[2], f.copy()
     others[rows, own] = -np.inf
-    return f[rows, own] - others.max(axis=1) < 1.0 + NEAR
+    return f[rows, own] - others.max(axis=1) < 1.0 + SETTINGS.near
 
 
-def _combined(gram: GramStack, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    return gram.square(rows, weights) if hasattr(gram, "features") else gram.combine(rows, weights)
+@dataclass
+class _Model:
+    """The quadratic that stands for the mixing around the duals: one combined kernel and a correction of low rank."""
+
+    kernel: np.ndarray  # (b, b)
+    gradient: np.ndarray  # (b, c)
+    g: np.ndarray  # (b, a, c) outputs of the kernels whose weights bend
+    J: np.ndarray  # (a, a) twice their Jacobian
 
 
-def _spread(gram: GramStack, delta: np.ndarray, rows: np.ndarray) -> np.ndarray:  # (c, n, m)
-    return gram.reach(delta, rows) if hasattr(gram, "features") else gram.spread(delta, rows)
+def _model(problem: Problem, state: AscentState, rows: np.ndarray) -> _Model:
+    weights, curvature = state.penalty.weights(state.q), state.penalty.curvature(state.q)
+    metric = weights if weights.any() else _flat(problem.penalty, weights.size)  # where all are silent, any will do
+    kernel = combinable(problem).combine(rows, np.where(metric > SETTINGS.faint * metric.max(), metric, 0.0))
+    diagonal = np.diag(curvature)
+    bent = np.flatnonzero(diagonal > SETTINGS.faint * diagonal.max(initial=0.0))
+    J = np.ascontiguousarray(2.0 * curvature[np.ix_(bent, bent)])
+    g = np.ascontiguousarray(np.moveaxis(state.g[:, rows][:, :, bent], 0, 2))
+    return _Model(kernel, np.ascontiguousarray((state.g[:, rows] @ weights).T), g, J)
 
 
-def _climb(problem: Problem, state: AscentState, rows: np.ndarray) -> np.ndarray:
+def _climb(problem: Problem, state: AscentState, rows: np.ndarray) -> np.ndarray:  # (b, c)
     """Return the duals of some samples at which the model is best, about."""
     from ..compiled import ascent as engine
 
-    weights, curvature = state.penalty.weights(state.q), state.penalty.curvature(state.q)
-    metric = weights if weights.any() else _flat(problem.penalty, weights.size)  # where all are silent, any will do
-    hessian = _combined(problem.gram, rows, np.where(metric > FAINT * metric.max(), metric, 0.0))
-    bent = np.flatnonzero(np.diag(curvature) > FAINT * np.diag(curvature).max(initial=0.0))
-    J = np.ascontiguousarray(2.0 * curvature[np.ix_(bent, bent)])
-    g = np.ascontiguousarray(np.moveaxis(state.g[:, rows][:, :, bent], 0, 2))  # (b, a, c)
-    gradient = np.ascontiguousarray((state.g[:, rows] @ weights).T)
-    beta, budget = state.beta[rows], max(BUDGET * rows.size, AT_LEAST)
+    model = _model(problem, state, rows)
+    beta, budget = state.beta[rows], max(SETTINGS.budget * rows.size, SETTINGS.at_least)
     mass = float(np.sum(np.abs(state.beta))) + 1e-300
-    undone = min(state.share, state.share * state.width / mass)  # in slopes, which times duals make a width
-    least = 0.25 * undone**2 / max(float(np.mean(np.diag(hessian))), 1e-300)
-    if state.box is None:
-        y, C = problem.y[rows].astype(np.int64), problem.C[rows]
-        engine.rows(hessian, gradient, beta, y, C, g, J, least, budget)
+    undone = state.share * min(state.unit, state.width / mass)  # in slopes, which times duals make a width
+    least = 0.25 * undone**2 / max(float(np.mean(np.diag(model.kernel))), 1e-300)
+    if state.terms is None:
+        known = problem.loss.compiled
+        assert known is not None
+        own, cost = known[2][rows], np.ascontiguousarray(known[1][3][rows])
+        engine.rows(model.kernel, model.gradient, beta, own, cost, model.g, model.J, least, budget)
         return beta
-    hessian += g[:, :, 0] @ J @ g[:, :, 0].T
-    box, smooth = state.box.take(rows), isinstance(problem.loss, Logistic)
-    single, slope = np.ascontiguousarray(beta[:, 0]), np.ascontiguousarray(gradient[:, 0])
-    if problem.bias:
-        engine.pairs(hessian, slope, single, box.lower, box.upper, least, budget)
+    terms = state.terms.take(rows)
+    columns, first = range(beta.shape[1]), 0.0
+    for sweep in range(SETTINGS.sweeps if beta.shape[1] > 1 else 1):
+        last = beta.copy()
+        for c in columns:
+            _climb_column(problem, model, terms.column(c), state.beta[rows], beta, c, (undone, least, budget))
+        moved = float(np.abs(beta - last).sum())
+        first = moved if sweep == 0 else first
+        if moved <= SETTINGS.swept * first:
+            break
+    return beta
+
+
+def _climb_column(
+    problem: Problem,
+    model: _Model,
+    terms: DualTerms,
+    before: np.ndarray,  # (b, c)
+    beta: np.ndarray,  # (b, c)
+    c: int,
+    limits: tuple[float, float, int],  # slope left undone, gain left undone, moves
+) -> None:
+    """Climb the model in the duals of one column, those of the others as they are; ``beta`` follows."""
+    from ..compiled import ascent as engine
+    from ..compiled.quadratic import quadratic
+
+    (undone, least, budget), own, moved = limits, model.g[:, :, c], beta - before
+    single = np.ascontiguousarray(beta[:, c])
+    gradient = model.gradient[:, c] + own @ (model.J @ np.einsum("bac,bc->a", model.g, moved))
+    if moved[:, c].any():
+        gradient = gradient + model.kernel @ moved[:, c]
+    hessian = model.kernel + own @ model.J @ own.T
+    if not problem.bias:
+        kind = ENTROPY if terms.entropic else QUADRATIC
+        linear, ridge, lower, upper, kink = terms.parts
+        slope = np.ascontiguousarray(gradient)
+        engine.singles(kind, hessian, slope, single, linear, ridge, lower, upper, kink, least, budget)
+    elif terms.entropic:
+        engine.pairs(hessian, np.ascontiguousarray(gradient), single, terms.lower, terms.upper, least, budget)
     else:
-        engine.singles(smooth, hessian, slope, single, box.linear, box.ridge, box.lower, box.upper, least, budget)
-    return single[:, None]
+        gradient = gradient + terms.ridge * single - terms.linear
+        hessian.flat[:: single.size + 1] += terms.ridge
+        quadratic(hessian, gradient, single, terms.lower, terms.upper, terms.kink, 0.25 * undone, budget)
+    beta[:, c] = single
 
 
 def _advance(problem: Problem, state: AscentState, rows: np.ndarray, delta: np.ndarray) -> bool:
@@ -293,40 +297,46 @@ def _advance(problem: Problem, state: AscentState, rows: np.ndarray, delta: np.n
     if moved.size == 0:
         return False
     rows, delta = rows[moved], delta[moved]
-    spread = _spread(problem.gram, delta, rows)
+    columns = combinable(problem).weighted_columns(delta, rows)
     along = np.einsum("ic,cik->k", delta, state.g[:, rows])
-    bend = np.maximum(np.einsum("ic,cik->k", delta, spread[:, rows]), 0.0)
+    bend = np.maximum(np.einsum("ic,cik->k", delta, columns[:, rows]), 0.0)
     rise = _rise(problem, state, rows, delta)
 
     def slope(t: float) -> float:
         energies = np.maximum(state.q + t * (2.0 * along + t * bend), 0.0)
         return float(state.penalty.weights(energies) @ (along + t * bend)) - rise(t)
 
-    t = _zero(slope, ROUNDING * float(np.abs(delta).sum()))
+    t = _zero(slope, SETTINGS.rounding * state.unit * float(np.abs(delta).sum()))
     state.beta[rows] += t * delta
-    state.g += t * spread
+    if state.terms is not None:
+        state.beta[rows] = state.terms.take(rows).project(state.beta[rows])
+    state.g += t * columns
     state.q = np.maximum(state.q + t * (2.0 * along + t * bend), 0.0)
     return t > 0.0
 
 
-def _rise(problem: Problem, state: AscentState, rows: np.ndarray, delta: np.ndarray) -> Any:
+def _rise(problem: Problem, state: AscentState, rows: np.ndarray, delta: np.ndarray) -> Callable[[float], float]:
     """Return the slope of the losses' duals along ``delta`` as a function of the step."""
-    beta, box = state.beta[rows], state.box
-    if box is None:
-        total = float(np.sum(delta[np.arange(rows.size), problem.y[rows].astype(int)]))
+    start = state.beta[rows]
+    if state.terms is None:
+        known = problem.loss.compiled
+        assert known is not None
+        total = float(np.sum(delta[np.arange(rows.size), known[2][rows]]))
         return lambda t: total
-    part, start, step = box.take(rows), beta[:, 0], delta[:, 0]
-    if not isinstance(problem.loss, Logistic):
-        return lambda t: float((part.linear - part.ridge * (start + t * step)) @ step)
+    part = state.terms.take(rows)
+    if not part.entropic:
+        return lambda t: float(
+            np.sum((part.linear - part.ridge * (start + t * delta) - part.kink * np.sign(start + t * delta)) * delta)
+        )
 
     def rise(t: float) -> float:
-        low, high = start + t * step - part.lower, part.upper - start - t * step
-        return float(np.log(np.maximum(high, 1e-300) / np.maximum(low, 1e-300)) @ step)
+        low, high = start + t * delta - part.lower, part.upper - start - t * delta
+        return float(np.sum(np.log(np.maximum(high, 1e-300) / np.maximum(low, 1e-300)) * delta))
 
     return rise
 
 
-def _zero(slope: Any, rounding: float) -> float:
+def _zero(slope: Callable[[float], float], rounding: float) -> float:
     """Return the step in [0, 1] at which a rising slope stops being negative."""
     if slope(1.0) <= rounding:
         return 1.0

@@ -6,20 +6,25 @@ import time
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..arrays import namespace
+from ..arrays import namespace, to_host
 from ..certify import certify
-from ..penalties import L1
+from ..grams import CombinableGram, EntryGram, FactorGram, GramStack
+from ..losses.base import MARGIN, SOFTMAX, BoundLoss, DualTerms
 from ..problem import Certificate, History, Point, Problem, Solution, Status
 
 Callback = Callable[[int, Certificate, Point], Any]
 
-TINY = 100  # samples up to which exact solvers go to the end of floating point at once, which costs next to nothing:
-# there, a weight of two is repeating a sample, and one order of the samples is as good as another
+TINY = 100  # samples up to which the loop goes on to the end of floating point, which costs next to nothing there: a
+# weight of two is then repeating a sample, and one order of the samples is as good as another
+PRECISE = 1e-11  # relative gap to which problems of TINY size are solved, where the solver gets there
+ENDING = 6  # judgements in a row without a better gap after which a problem of TINY size is at its end
+EXTRA = 30  # judgements that it may take from the gap asked for to there
 PATIENCE = 100  # judgements without a gap one per cent better after which a solver is taken to be at its end
 
 
@@ -31,22 +36,29 @@ class Solver(BaseEstimator):
 
     #: name under which strings and messages know it
     name = ""
-    #: capabilities it asks of the Gram stack
-    needs: tuple[str, ...] = ()
-    #: whether it asks for a loss whose dual is a quadratic on a box
-    needs_quadratic = True
+    #: representations of the kernels that it works on
+    needs: tuple[type[GramStack], ...] = (GramStack,)
+    #: what it takes of a loss: "quadratic" (within bounds, a kink at zero allowed), "entropic" (entropies between
+    #: bounds), "margin" and "softmax" (rows of duals on a simplex), "smooth" (curvature known), "any"
+    takes: tuple[str, ...] = ("quadratic",)
+    #: whether it takes quadratic duals with a kink at zero
+    kinks = True
     #: whether it takes problems with a bias, and without
     biased = True
     biasless = False
-    #: whether it takes losses with several decision values for a sample
-    joint = False
+    #: whether it takes several decision values for a sample
+    several = False
+    #: whether it takes duals that sum to something else than zero
+    summed = False
+    #: relative gap to which it takes problems of TINY size
+    precise: float | None = None
 
     def refuse(self, problem: Problem) -> str | None:
         """Return why this solver cannot take ``problem``, as the end of a sentence, or None."""
         return None
 
     @abstractmethod
-    def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> Any:
+    def init(self, problem: Problem, start: Any, tol: float) -> Any:
         """Return the state to begin with, from feasible duals ``start`` if given; ``tol`` is the gap asked for."""
 
     @abstractmethod
@@ -57,7 +69,7 @@ class Solver(BaseEstimator):
     def read(self, problem: Problem, state: Any) -> Point:
         """Return the point reached."""
 
-    def heed(self, problem: Problem, state: Any, certificate: Certificate) -> Status | None:
+    def adapt(self, problem: Problem, state: Any, certificate: Certificate) -> Status | None:
         """Prepare to do better than the last point's ``certificate``, or say why that is the end."""
         return None
 
@@ -71,41 +83,133 @@ class Solver(BaseEstimator):
 
 def check_pair(problem: Problem, solver: Solver) -> None:
     """Refuse, in one sentence, a solver that cannot take this problem."""
-    missing = [need for need in solver.needs if not hasattr(problem.gram, need)]
-    if missing:
-        stack = type(problem.gram).__name__
-        raise ValueError(
-            f"solver {solver.name!r} needs {' and '.join(missing)} of the kernels, which {stack} lacks: "
-            "use solver='auto'."
-        )
-    if len(problem.shape) > 1 and not solver.joint:
-        raise ValueError(f"solver {solver.name!r} takes no joint margin: use multiclass='ovr', or another solver.")
-    if problem.bias and not solver.biased:
-        raise ValueError(f"solver {solver.name!r} learns no bias: use fit_intercept=False, or solver='auto'.")
-    if not problem.bias and not solver.biasless:
-        raise ValueError(
-            f"solver {solver.name!r} takes only problems with a bias: use fit_intercept=True, or another solver."
-        )
-    if solver.needs_quadratic and not hasattr(problem.loss, "quadratic"):
-        raise ValueError(
-            f"solver {solver.name!r} needs a loss with a quadratic dual, not {problem.loss}: "
-            "use loss='hinge' or 'squared_hinge', or solver='auto'."
-        )
-    why = solver.refuse(problem)
+    why = mismatch(problem, solver) or solver.refuse(problem)
     if why:
         raise ValueError(f"solver {solver.name!r} {why}")
 
 
-def sparse_only(problem: Problem) -> str | None:
+def mismatch(problem: Problem, solver: Solver) -> str | None:
+    """Return what of a problem a solver does not take, by what both declare, as the end of a sentence, or None."""
+    gram, loss = problem.gram, problem.loss
+    if not isinstance(gram, solver.needs) or not _within_reach(gram, solver):
+        wanted = " or ".join(need.offers for need in solver.needs)
+        return f"works on {wanted}, which {type(gram).__name__} does not have: use solver='auto'."
+    if not takes_loss(loss, solver.takes):
+        return f"does not take the dual of {loss}: use solver='auto'."
+    if loss.terms is not None and loss.terms.kinked and not solver.kinks:
+        return f"takes no dual with a kink at zero, as {loss} has: use solver='auto'."
+    if loss.several and not solver.several:
+        return f"takes one decision value for a sample, and {loss} has several: use solver='auto'."
+    if problem.bias and not solver.biased:
+        return "learns no bias: use fit_intercept=False, or solver='auto'."
+    if not problem.bias and not solver.biasless:
+        return "takes only problems with a bias: use fit_intercept=True, or another solver."
+    if problem.dual_sum and not solver.summed:
+        return f"takes only duals that sum to zero, and not those of {loss}: use solver='auto'."
+    return None
+
+
+def _within_reach(gram: GramStack, solver: Solver) -> bool:
+    """Whether a solver on sums of kernels can form them: features of another library than NumPy have none."""
+    if not isinstance(gram, CombinableGram) or gram.combinable:
+        return True
+    return any(issubclass(type(gram), need) for need in solver.needs if not issubclass(need, CombinableGram))
+
+
+def takes_loss(loss: BoundLoss, kinds: tuple[str, ...]) -> bool:
+    """Whether a loss is of one of some kinds, as `Solver.takes` names them."""
+    if "any" in kinds or ("smooth" in kinds and loss.smooth):
+        return True
+    if loss.terms is not None:
+        return ("entropic" if loss.terms.entropic else "quadratic") in kinds
+    known = loss.compiled
+    return known is not None and {MARGIN: "margin", SOFTMAX: "softmax"}.get(known[0]) in kinds
+
+
+def l1_only(problem: Problem) -> str | None:
     """Return why a solver for l1 cannot take another penalty, or None."""
-    return None if isinstance(problem.penalty, L1) else f"is for penalty='l1', not {problem.penalty}: use solver='sqp'."
+    return None if problem.penalty.on_simplex else f"is for penalty='l1', not {problem.penalty}: use solver='sqp'."
 
 
 def no_gradient(problem: Problem) -> str | None:
-    """Return why a solver that follows the penalty's gradient, or proximal steps for l1, cannot take it, or None."""
-    if problem.penalty.smooth or isinstance(problem.penalty, L1):
+    """Return why a solver that follows the penalty's gradient, or proximal stages for l1, cannot take it, or None."""
+    if problem.penalty.smooth or problem.penalty.on_simplex:
         return None
     return f"follows the gradient of the penalty, which {problem.penalty} lacks: use a smooth one or 'l1'."
+
+
+CUTS = (1e-4, 1e-5, 1e-6, 1e-8)  # shares below which kernels of l1 are left out at the end, if the gap allows
+
+
+def without_faint_shares(problem: Problem, point: Point) -> list[Point]:
+    """Return the point of l1 without its smallest weights, from the boldest cut down."""
+    if not problem.penalty.on_simplex:
+        return []
+    shares = point.weights * problem.penalty.prices(point.weights.size)
+    cuts = [np.where(shares < cut, 0.0, point.weights) for cut in CUTS]
+    return [Point(point.beta, weights) for weights in cuts if weights.any()]
+
+
+def first_duals(problem: Problem) -> np.ndarray:
+    """Return feasible duals to begin with, few of them other than zero: none, or as many as their sum asks for."""
+    beta = np.zeros(problem.shape)
+    if not problem.dual_sum:
+        return beta
+    upper, left = problem.loss.box.upper, float(problem.dual_sum)
+    for i in np.random.default_rng(0).permutation(problem.n):
+        beta[i] = min(float(upper[i]), left)
+        left -= beta[i]
+        if left <= 0.0:
+            break
+    return problem.feasible(beta)
+
+
+def centred_box(problem: Problem) -> DualTerms:
+    """Return the dual's terms, linear ones about the middle of their range where duals sum to zero.
+
+    That changes no value there, and targets far from zero do not eat up the digits of the slopes.
+    """
+    box = problem.loss.box
+    if problem.dual_sum != 0.0 or box.linear.size == 0:
+        return box
+    return replace(box, linear=box.linear - 0.5 * (float(box.linear.max()) + float(box.linear.min())))
+
+
+def unit_of(problem: Problem) -> float:
+    """Return the size of the slopes of the dual, in which violations and margins are measured; 1 for labels -1 and +1.
+
+    Half the range of the linear terms, or, where they are all alike, what the duals' sum makes of the kernels.
+    """
+    linear = problem.loss.box.linear
+    half = 0.5 * float(np.ptp(linear))
+    if half > 0:
+        return half
+    return float(problem.dual_sum or 1.0) * float(np.mean(to_host(problem.gram.diagonal()))) or 1.0
+
+
+def entries(problem: Problem) -> EntryGram:
+    """Return the kernels of a problem whose entries can be read, as the solver's needs say."""
+    assert isinstance(problem.gram, EntryGram)
+    return problem.gram
+
+
+def combinable(problem: Problem) -> CombinableGram:
+    """Return the kernels of a problem whose sums can be formed, as the solver's needs say."""
+    assert isinstance(problem.gram, CombinableGram)
+    return problem.gram
+
+
+def factors(problem: Problem) -> FactorGram:
+    """Return the kernels of a problem as features, as the solver's needs say."""
+    assert isinstance(problem.gram, FactorGram)
+    return problem.gram
+
+
+def host_features(problem: Problem) -> np.ndarray:
+    """Return NumPy's features of a problem, for compiled code."""
+    features = factors(problem).host_features
+    assert features is not None
+    return features
 
 
 class _Bests:
@@ -116,17 +220,18 @@ class _Bests:
         self.dual: Point | None = None
         self.primal: Point | None = None
         self.model = Certificate(-np.inf, np.inf)
-        self.stretch = 1.0
+        self.dual_scale = 1.0
 
     def take(self, point: Point, certificate: Certificate) -> None:
         if self.dual is None or certificate.lower > self.lower:
-            self.lower, self.dual, self.stretch = certificate.lower, point, certificate.stretch
+            self.lower, self.dual, self.dual_scale = certificate.lower, point, certificate.dual_scale
         if self.primal is None or certificate.upper < self.upper:
             self.upper, self.primal, self.model = certificate.upper, point, certificate
 
     @property
     def certificate(self) -> Certificate:
-        return Certificate(self.lower, self.upper, self.model.scale, self.model.intercept, self.stretch)
+        model = self.model
+        return Certificate(self.lower, self.upper, model.scale, model.intercept, self.dual_scale, model.rounding)
 
     def verified(self, problem: Problem) -> _Bests:
         """Return the same points certified afresh from the kernels."""
@@ -144,12 +249,16 @@ class _Run:
         self.problem, self.solver, self.callbacks, self.bar = problem, solver, callbacks, bar
         self.bests, self.history = _Bests(), History()
         self.began, self.iteration = time.perf_counter(), 0
-        self.reached, self.fruitless = np.inf, 0
+        self.reached, self.fruitless, self.extra = np.inf, 0, 0
         self.state: Any = None
         self.last: Point | None = None
 
     def go(self, start: np.ndarray | None, tol: float, max_iter: int) -> Status:
-        self.state = state = self.solver.init(self.problem, start, tol)
+        goal = tol
+        columns = self.problem.loss.several and self.problem.loss.elementwise  # which take long
+        if self.problem.n <= TINY and self.solver.precise is not None and not columns:
+            goal = min(tol, self.solver.precise)
+        self.state = state = self.solver.init(self.problem, start, goal)
         while self.iteration < max_iter:
             self.iteration += 1
             ready = self.solver.step(self.problem, state)
@@ -157,14 +266,15 @@ class _Run:
                 continue
             certificate, stop = self.judge(self.solver.read(self.problem, state))
             now = self.bests.certificate
-            if (now.gap <= tol or now.lower > now.upper) and self.confirm(state, tol):
+            if (now.gap <= goal or now.lower > now.upper) and self.confirm(state, goal):
                 return Status.CONVERGED
             if stop:
                 return Status.INTERRUPTED
-            end = self.solver.heed(self.problem, state, certificate)
+            end = self.solver.adapt(self.problem, state, certificate)
             if end is not None:
                 return end
-            if self.fruitless >= PATIENCE:
+            self.extra += now.gap <= tol
+            if self.fruitless >= (ENDING if now.gap <= tol else PATIENCE) or self.extra >= EXTRA:
                 return Status.STALLED
         return Status.MAX_ITER
 
@@ -204,7 +314,7 @@ class _Run:
         if bests.certificate.gap <= tol and status is not Status.INTERRUPTED:  # which whoever asked wants to know of
             status = Status.CONVERGED
         model = bests.model
-        beta = bests.stretch * self.problem.feasible(bests.dual.beta)
+        beta = bests.dual_scale * self.problem.feasible(bests.dual.beta)
         coef = model.scale * self.problem.feasible(bests.primal.beta)
         weights = bests.primal.weights if bool(namespace(coef).any(coef != 0)) else np.zeros_like(bests.primal.weights)
         return Solution(

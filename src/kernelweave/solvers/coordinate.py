@@ -7,23 +7,50 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import is_numpy
+from ..grams import FactorGram
+from ..losses.base import DualTerms
 from ..penalties.base import MixingPenalty
-from ..penalties.norms import Fixed
-from ..penalties.prox import SimplexProx
 from ..problem import Certificate, Point, Problem, Status
-from .base import Solver, no_gradient
+from .base import Solver, factors, host_features, no_gradient, unit_of
 
-PULL = 0.03  # price of the square of the duals' sum, in curvatures of a dual where it counts
-PASSES = 6  # in a step, or
-WORK = 2**21  # as many as read so many entries of the features,
-MOST = 100  # but no more than these
-SHARE = 1.5  # of the gap asked for that is worked towards: samples met early in a pass are better by its end
-PATIENT = 1.5  # growth of the number of passes after which the judge is asked in any case
-STAGE = 0.3  # share of the gap due to the weights to which a proximal stage is solved
-GROWTH = 2.0  # of the proximal step, where the gap due to the weights does not fall to
-FALL = 0.5  # this share from stage to stage
-LEAST_SHARE = 1e-15  # of the objective below which floating point has no more to give
+
+@dataclass(frozen=True)
+class CoordinateSettings:
+    """Numbers that the solver goes by."""
+
+    # price of the square of the duals' sum, in curvatures of a dual where it counts
+    pull: float = 0.03
+    # passes in a step, at least and at most
+    passes: int = 6
+    most: int = 100
+    # entries of the features that a step reads, where that is more than the least number of passes
+    work: int = 2**21
+    # number of passes at which the judge is asked first in any case
+    look: float = 30.0
+    # growth of the number of passes after which the judge is asked again
+    patient: float = 1.5
+    # share of the gap asked for that is worked towards: samples met early in a pass are better by its end
+    share: float = 1.5
+    # share of the objective below which floating point has no more to give
+    least_share: float = 1e-15
+    # share of the gap due to the weights to which a proximal stage is solved
+    stage: float = 0.3
+
+
+@dataclass(frozen=True)
+class StageSettings:
+    """How the proximal stages of l1 follow each other, here and in `rows`."""
+
+    # length of the first proximal step times the largest energy over price
+    strength: float = 2.0
+    # growth of the proximal step where the gap due to the weights does not fall enough from stage to stage
+    growth: float = 2.0
+    # share to which it has to fall
+    fall: float = 0.5
+
+
+SETTINGS = CoordinateSettings()
+STAGES = StageSettings()
 
 
 @dataclass
@@ -32,12 +59,14 @@ class CoordinateState:
 
     work: Any
     penalty: MixingPenalty
-    norms: np.ndarray  # (m,) mean of a sample's
+    curvature: np.ndarray  # (m,) mean over the samples of each kernel's entries
+    ridge: float  # what the loss adds to that
     tol: float
-    share: float = SHARE
-    mixing: float = 0.0  # gap due to the weights when the proximal stage began
+    share: float = SETTINGS.share
+    stages: int = 0  # proximal stages begun
+    mixing: float = 0.0  # gap due to the weights when the latest of them began
     passes: int = 0
-    look: float = 30.0  # number of passes at which the judge is asked in any case
+    look: float = SETTINGS.look
     met: bool = False  # whether the goal was met in the last step
 
     @property
@@ -49,8 +78,9 @@ class Coordinate(Solver):
     """Dual coordinate descent: one sample at a time, exact in the duals and the kernel weights together.
 
     A sample's step costs as much as for one kernel: it reads the sample's features, and the energies and weights of
-    all kernels follow in closed form. Samples settled at a bound are put aside, passes are extrapolated with momentum,
-    and the bias is a multiplier updated after each pass. Best for small C; with large C its passes become many.
+    all kernels follow in closed form. Samples settled at a bound, or at zero where the loss forgives small errors, are
+    put aside, passes are extrapolated with momentum, and the bias is a multiplier updated after each pass. Best for
+    small C; with large C its passes become many.
 
     Parameters
     ----------
@@ -64,52 +94,54 @@ class Coordinate(Solver):
     >>> from kernelweave.grams import LowRankGram
     >>> x = np.array([[-2.0, 1.0], [-1.0, 0.0], [1.0, 0.5], [2.0, 0.0]])
     >>> gram = LowRankGram(x, ranks=[1, 1])
-    >>> problem = Problem(gram, losses.Hinge(), penalties.Lp(2), np.sign(x[:, 0]), C=1.0)
+    >>> problem = Problem(gram, losses.Hinge().bind(np.sign(x[:, 0]), C=1.0), penalties.Lp(2))
     >>> solve(problem, "coordinate", tol=1e-6).converged
     True
     """
 
     name = "coordinate"
-    needs = ("fold", "lift", "features")
+    needs = (FactorGram,)
+    biasless = True
+    summed = True
 
     def __init__(self, random_state: int = 0):
         self.random_state = random_state
 
     def refuse(self, problem: Problem) -> str | None:
-        if not is_numpy(problem.gram.features):
-            return "runs on NumPy features: use solver='auto', or move the features to the host."
-        if not isinstance(self.random_state, (int, np.integer)) or self.random_state < 0:
-            return f"takes a whole number from 0 on as random_state, not {self.random_state!r}."
-        return no_gradient(problem)
+        return refuse_walk(problem, self.random_state) or no_gradient(problem)
 
     def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> CoordinateState:
         from ..compiled import coordinate as engine
 
-        gram, m = problem.gram, problem.gram.shape[1]
-        box = problem.loss.quadratic(problem.y, problem.C)
-        work = engine.workspace(
-            gram.features, gram.ranks, (box.linear, box.ridge, box.lower, box.upper), self.random_state
-        )
-        work.weights[:] = problem.penalty.weights_of_norms(np.ones(m))
-        penalty = problem.penalty if problem.penalty.smooth else Fixed(work.weights.copy())
-        state = CoordinateState(work, penalty, work.norms.mean(axis=0), tol)
+        gram, terms = factors(problem), problem.loss.box
+        total = float(problem.dual_sum or 0.0)
+        work = engine.workspace(host_features(problem), gram.ranks, terms.parts, total, self.random_state)
+        weights = problem.penalty.weights_of_norms(np.ones(gram.ranks.size))
+        work.weights[:], work.facts["unit"] = weights, unit_of(problem) if problem.bias else 0.0
+        penalty = first_stage(problem.penalty, weights)
+        state = CoordinateState(work, penalty, work.norms.mean(axis=0), _ridge(terms), tol)
+        if start is None and total:
+            start = problem.feasible(problem.loss.zero)
         if start is not None and start.any():
             work.beta[:] = start
             self.refresh(problem, state)
-            work.weights[:] = penalty.weights(work.q)
-            f = gram.lift(gram.per_column(work.weights) * work.u)
-            work.facts["bias"] = problem.loss.best_bias(f, problem.y, problem.C)
+            work.weights[:] = state.penalty.weights(work.q)
+            f = gram.matvec(gram.scale_blocks(work.weights, work.u))
+            work.facts["bias"] = problem.best_bias(f)
+        elif np.all((terms.lower < 0) & (terms.upper > 0)):
+            work.facts["bias"] = problem.best_bias(problem.loss.zero)
         return state
 
     def step(self, problem: Problem, state: CoordinateState) -> bool:
         from ..compiled import coordinate as engine
 
-        work, V = state.work, problem.gram.features
-        goal = state.share * state.tol * _value(problem, state)
-        within = goal if problem.penalty.smooth else max(0.5 * goal, STAGE * state.mixing)
+        work, V = state.work, host_features(problem)
+        goal = state.share * state.tol * abs(_value(problem, state))
+        within = goal if problem.penalty.smooth else max(0.5 * goal, SETTINGS.stage * state.mixing)
         rule, params = state.penalty.compiled(work.q.size)
-        work.facts["pull"] = PULL * float(state.norms @ work.weights + np.mean(1.0 / problem.C))
-        count = int(np.clip(WORK // V.size, PASSES, MOST))
+        if problem.bias:
+            work.facts["pull"] = SETTINGS.pull * (float(state.curvature @ work.weights) + state.ridge)
+        count = int(np.clip(SETTINGS.work // V.size, SETTINGS.passes, SETTINGS.most))
         state.met = engine.descend(rule, params, V, work, within, count)
         state.passes += count
         if not problem.penalty.smooth:
@@ -117,54 +149,72 @@ class Coordinate(Solver):
         return state.met or state.passes >= state.look
 
     def read(self, problem: Problem, state: CoordinateState) -> Point:
-        gram = problem.gram
-        state.look = PATIENT * state.passes
+        gram = factors(problem)
+        state.look = SETTINGS.patient * state.passes
         beta = problem.feasible(state.work.beta)
-        u = gram.fold(beta)
-        q = gram.energies(u)
+        u = gram.rmatvec(beta)
+        q = gram.squared_norms(u)
         weights = state.penalty.weights(q)
-        return Point(beta, weights, q, gram.lift(gram.per_column(weights) * u))
+        return Point(beta, weights, q, gram.matvec(gram.scale_blocks(weights, u)))
 
-    def heed(self, problem: Problem, state: CoordinateState, certificate: Certificate) -> Status | None:
-        if state.met:
-            state.share *= float(np.clip(0.9 * state.tol / max(certificate.gap, 1e-300), 0.2, 0.9))
-        return None if state.share * state.tol > LEAST_SHARE else Status.STALLED
+    def adapt(self, problem: Problem, state: CoordinateState, certificate: Certificate) -> Status | None:
+        return tightened(state, certificate, SETTINGS.least_share)
 
     def refresh(self, problem: Problem, state: CoordinateState) -> None:
-        work = state.work
-        work.u[:] = problem.gram.fold(work.beta)
-        work.q[:] = problem.gram.energies(work.u)
-        work.facts["sum"] = work.beta.sum()
+        work, gram = state.work, factors(problem)
+        work.u[:] = gram.rmatvec(work.beta)
+        work.q[:] = gram.squared_norms(work.u)
+        work.facts["sum"] = work.beta.sum() - work.facts["total"]
         work.anchor[:], work.u_anchor[:] = work.beta, work.u
 
 
 def _value(problem: Problem, state: CoordinateState) -> float:
-    """Return the dual objective, of duals that may not quite sum to zero."""
-    work = state.work
-    return float(np.sum(problem.loss.dual(work.beta, problem.y, problem.C))) - problem.penalty.value(work.q)
+    """Return the dual objective, of duals that may not quite have the sum they should."""
+    return problem.total_dual(state.work.beta) - problem.penalty.value(state.work.q)
+
+
+def _ridge(terms: DualTerms) -> float:
+    """Return the mean curvature of the duals' terms; for those that are straight, their slope over their range."""
+    room = np.where(terms.ridge > 0, 1.0, terms.upper - terms.lower)
+    return float(np.mean(np.where(terms.ridge > 0, terms.ridge, np.abs(terms.linear) / room)))
+
+
+def refuse_walk(problem: Problem, random_state: object) -> str | None:
+    """Return why compiled passes over features in random order cannot be made, or None."""
+    if factors(problem).host_features is None:
+        return "runs on NumPy features: use solver='auto', or move the features to the host."
+    if not isinstance(random_state, (int, np.integer)) or random_state < 0:
+        return f"takes a whole number from 0 on as random_state, not {random_state!r}."
+    return None
+
+
+def tightened(state: Any, certificate: Certificate, least: float) -> Status | None:
+    """Work towards a smaller share of the gap where the goal was met and the gap was not; or say that there is none."""
+    if state.met:
+        state.share *= float(np.clip(0.9 * state.tol / max(certificate.gap, 1e-300), 0.2, 0.9))
+    return None if state.share * state.tol > least else Status.STALLED
+
+
+def first_stage(penalty: MixingPenalty, weights: np.ndarray) -> MixingPenalty:
+    """Return the penalty to begin with: itself, or for l1 a stage whose step is zero, so that weights stay."""
+    m = weights.size
+    return penalty.stage(np.ones(m), kind="euclidean", shares=weights * penalty.prices(m), strength=0.0)
 
 
 def restage(problem: Problem, state: Any, goal: float) -> bool:
     """Begin the next proximal stage of l1 if this one is done; True if none is needed."""
-    q, prox = state.q, state.penalty
-    prices = problem.penalty.prices(q.size)
-    costs = q / prices
-    if not isinstance(prox, SimplexProx) and costs.any():
-        center = prox.weights(q) * prices
-        state.mixing = _mixing(center, costs)
-        state.penalty = SimplexProx(center, 2.0 / float(costs.max()), prices)
-    if not isinstance(prox, SimplexProx) or not state.met:
+    q, stage = state.q, state.penalty
+    if state.stages == 0:
+        if q.any():
+            shares = stage.weights(q) * stage.prices(q.size)
+            state.stages, state.mixing = 1, stage.mixing_gap(q)
+            state.penalty = problem.penalty.stage(q, kind="euclidean", shares=shares, strength=STAGES.strength)
         return False
-    shares = prox.shares(q)
-    mixing = _mixing(shares, costs)
+    if not state.met:
+        return False
+    mixing, last = stage.mixing_gap(q), state.mixing
+    state.mixing = mixing
     if mixing <= 0.5 * goal:
-        state.mixing = mixing
         return True
-    tau = GROWTH * prox.tau if mixing > FALL * state.mixing else prox.tau
-    state.penalty, state.mixing = SimplexProx(shares, tau, prices), mixing
+    state.penalty = stage.next_stage(q, STAGES.growth if mixing > STAGES.fall * last else 1.0)
     return False
-
-
-def _mixing(shares: np.ndarray, costs: np.ndarray) -> float:
-    """Return the part of the gap that is due to the shares of the kernels."""
-    return 0.5 * (float(costs.max()) - float(shares @ costs))

@@ -8,11 +8,21 @@ from typing import Any
 import numpy as np
 
 from ..arrays import namespace
-from ..penalties import ElasticNet
 from ..penalties.base import MixingPenalty
 
-STEEP = 2.0  # how many times too steep a price may be at a weight
-HEADROOM = 1.05  # by which the first level lies above the energies
+
+@dataclass(frozen=True)
+class MixingSettings:
+    """Constants of the weights' part in a Newton step."""
+
+    steep: float = 2.0  #: how many times too steep a price may be at a weight
+    headroom: float = 1.05  #: by which the first level lies above the energies
+    first_odds: float = 0.1  #: least odds at the start, times c2
+    faint: float = 1e-24  #: share of the largest energy below which the root of an energy is not followed
+    tiny: float = 1e-30  #: energy below which it is not in any case
+
+
+SETTINGS = MixingSettings()
 
 
 def limit_of(x: Any, dx: Any) -> float:
@@ -22,7 +32,7 @@ def limit_of(x: Any, dx: Any) -> float:
 
 
 @dataclass
-class Turn:
+class WeightStep:
     """A direction of the weights, their slacks and the level."""
 
     weights: np.ndarray | float = 0.0  # (m,)
@@ -32,7 +42,7 @@ class Turn:
     odds: np.ndarray | float = 0.0  # (m,)
 
 
-class Following:
+class SmoothWeights:
     """Weights that are the penalty's answer to the energies, with their Jacobian."""
 
     count = 0.0
@@ -49,11 +59,15 @@ class Following:
         """Take note of new energies."""
         self.q, self.weights, self.jacobian = q, self.penalty.weights(q), self.penalty.curvature(q)
 
-    def product(self, turn: Turn | None = None, t: float = 0.0) -> float:
+    def value(self, q: np.ndarray) -> float:
+        """Return what the dual objective pays for the energies q."""
+        return self.penalty.value(q)
+
+    def product(self, turn: WeightStep | None = None, t: float = 0.0) -> float:
         """Return what is left of the complementarity, after a step if one is given."""
         return 0.0
 
-    def aim(self, target: float, affine: Turn, dq: np.ndarray | float) -> Any:
+    def aim(self, target: float, affine: WeightStep, dq: np.ndarray | float) -> Any:
         """Return what a direction is asked to repair."""
         return None
 
@@ -61,15 +75,29 @@ class Following:
         """Return how much the weights move whatever the duals do."""
         return None
 
-    def turn(self, aim: Any, inner: np.ndarray) -> Turn:
+    def turn(self, aim: Any, inner: np.ndarray) -> WeightStep:
         """Return the direction of the weights once that of the duals is known, by ``inner_k = u_k'du_k``."""
-        return Turn()
+        return WeightStep()
 
-    def move(self, turn: Turn, t: float) -> None:
+    def move(self, turn: WeightStep, t: float) -> None:
         """Go a step t."""
 
 
-class Barrier(Following):
+class FixedWeights(SmoothWeights):
+    """Weights that stay as they are, as between two updates of an alternation."""
+
+    def __init__(self, weights: np.ndarray):
+        self.weights = weights
+        self.jacobian = np.zeros((weights.size, weights.size))
+
+    def update(self, q: np.ndarray) -> None:
+        self.q = q
+
+    def value(self, q: np.ndarray) -> float:
+        return 0.5 * float(self.weights @ q)
+
+
+class WeightBarrier(SmoothWeights):
     """Weights as unknowns of the penalty's own optimality, kept positive by a barrier.
 
     With the price ``c_k(w_k)`` of each weight: ``q_k + s_k = t c_k'(w_k)``, ``sum_k c_k(w_k) = 1`` and ``w_k s_k`` on
@@ -84,20 +112,20 @@ class Barrier(Following):
         self.share, self.count = count / m, count
         if self.weights is None:
             self.weights = self.penalty.weights_of_norms(np.ones(m))
-        slope = self._toll()[1]
-        self.level = HEADROOM * float(np.max(q / slope)) or 1.0
+        slope = self._prices()[1]
+        self.level = SETTINGS.headroom * float(np.max(q / slope)) or 1.0
         self.slack = np.maximum(self.level * slope - q, 2.0 * self.share * mu / self.weights)
         self.update(q)
 
-    def _toll(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        toll = self.penalty.toll(self.weights)
-        assert toll is not None
-        return toll
+    def _prices(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        weight_prices = self.penalty.weight_prices(self.weights)
+        assert weight_prices is not None
+        return weight_prices
 
     def update(self, q: np.ndarray) -> None:
         self.q = q
         self._descend(q + self.slack)
-        self.price, self.slope, bend = self._toll()
+        self.price, self.slope, bend = self._prices()
         self.give = 1.0 / (self.slack / self.weights + self.level * bend)
         self.lean = self.give * self.slope
         self.kappa = float(self.slope @ self.lean)
@@ -105,17 +133,17 @@ class Barrier(Following):
 
     def _descend(self, wanted: np.ndarray) -> None:
         """Bring down weights that are much too near their ceiling, where slopes go as one over a square."""
-        _, slope, bend = self._toll()
+        _, slope, bend = self._prices()
         excess = self.level * slope / wanted
-        high = np.isfinite(self.ceiling) & (excess > STEEP)
+        high = np.isfinite(self.ceiling) & (excess > SETTINGS.steep)
         lower = self.weights - 2.0 * slope * (np.sqrt(excess) - 1.0) / np.where(high, bend, 1.0)
         self.weights = np.where(high, np.maximum(lower, 0.1 * self.weights), self.weights)
 
-    def product(self, turn: Turn | None = None, t: float = 0.0) -> float:
-        turn = turn or Turn()
+    def product(self, turn: WeightStep | None = None, t: float = 0.0) -> float:
+        turn = turn or WeightStep()
         return 0.5 * float((self.weights + t * turn.weights) @ (self.slack + t * turn.slack))
 
-    def aim(self, target: float, affine: Turn, dq: np.ndarray | float) -> tuple[np.ndarray, np.ndarray, float]:
+    def aim(self, target: float, affine: WeightStep, dq: np.ndarray | float) -> tuple[np.ndarray, np.ndarray, float]:
         push = (2.0 * self.share * target - affine.weights * affine.slack) / self.weights - self.slack
         missing = self.slack + self.q + dq - self.level * self.slope
         return self.give * (push + missing), push, 1.0 - float(np.sum(self.price))
@@ -127,7 +155,7 @@ class Barrier(Following):
     def _rise(self, step: np.ndarray, short: float) -> float:
         return (float(self.slope @ step) - short) / self.kappa
 
-    def turn(self, aim: tuple[np.ndarray, np.ndarray, float], inner: np.ndarray) -> Turn:
+    def turn(self, aim: tuple[np.ndarray, np.ndarray, float], inner: np.ndarray) -> WeightStep:
         own, push, short = aim
         step = own + 2.0 * self.give * inner
         rise = self._rise(step, short)
@@ -136,67 +164,72 @@ class Barrier(Following):
         limit = min(limit_of(self.weights, weights), limit_of(self.slack, slack))
         if np.all(np.isfinite(self.ceiling)):
             limit = min(limit, limit_of(self.ceiling - self.weights, -weights))
-        return Turn(weights, slack, rise, min(limit, limit_of(np.array([self.level]), np.array([rise]))))
+        return WeightStep(weights, slack, rise, min(limit, limit_of(np.array([self.level]), np.array([rise]))))
 
-    def move(self, turn: Turn, t: float) -> None:
+    def move(self, turn: WeightStep, t: float) -> None:
         self.weights = self.weights + t * turn.weights
         self.slack = self.slack + t * turn.slack
         self.level += t * turn.level
 
 
-class Odds(Following):
+class ElasticNetBarrier(SmoothWeights):
     """Weights of the elastic net by their odds ``o = w / (1 - c2 w)``, in which its optimality is linear.
 
     ``|u_k| + s_k = c1 (1 + c2 o_k)`` with ``o_k s_k`` on its way to zero; near its ceiling a weight hardly moves while
     its odds do.
     """
 
-    penalty: ElasticNet
     odds: np.ndarray  # (m,)
 
+    def __init__(self, penalty: MixingPenalty, c1: float, c2: float):
+        super().__init__(penalty)
+        self.c1, self.c2 = c1, c2
+
     def begin(self, q: np.ndarray, count: float, mu: float) -> None:
-        c1, c2, m = self.penalty.c1, self.penalty.c2, q.size
+        c1, c2, m = self.c1, self.c2, q.size
         self.share, self.count = count / m, count
         root = np.sqrt(q)
         if self.weights is None:
-            self.odds = np.maximum(root / c1 - 1.0, 0.1) / c2
+            self.odds = np.maximum(root / c1 - 1.0, SETTINGS.first_odds) / c2
         self.slack = np.maximum(c1 * (1.0 + c2 * self.odds) - root, self.share * mu / (c1 * self.odds))
         self.update(q)
 
     def update(self, q: np.ndarray) -> None:
-        c1, c2 = self.penalty.c1, self.penalty.c2
-        self.q, self.root, self.spread = q, np.sqrt(np.maximum(q, max(1e-24 * q.max(), 1e-30))), 1.0 + c2 * self.odds
-        self.weights = self.odds / self.spread
+        c1, c2 = self.c1, self.c2
+        self.q, self.inflation = q, 1.0 + c2 * self.odds
+        self.root = np.sqrt(np.maximum(q, max(SETTINGS.faint * q.max(), SETTINGS.tiny)))
+        self.weights = self.odds / self.inflation
         self.give = 1.0 / (self.slack / self.odds + c1 * c2)
-        self.jacobian = np.diag(0.5 * self.give / (self.root * self.spread**2))
+        self.jacobian = np.diag(0.5 * self.give / (self.root * self.inflation**2))
 
-    def product(self, turn: Turn | None = None, t: float = 0.0) -> float:
-        turn = turn or Turn()
-        return self.penalty.c1 * float((self.odds + t * turn.odds) @ (self.slack + t * turn.slack))
+    def product(self, turn: WeightStep | None = None, t: float = 0.0) -> float:
+        turn = turn or WeightStep()
+        return self.c1 * float((self.odds + t * turn.odds) @ (self.slack + t * turn.slack))
 
-    def aim(self, target: float, affine: Turn, dq: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
-        push = (self.share * target / self.penalty.c1 - affine.odds * affine.slack) / self.odds - self.slack
-        missing = self.slack + self.root - self.penalty.c1 * self.spread
+    def aim(self, target: float, affine: WeightStep, dq: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
+        push = (self.share * target / self.c1 - affine.odds * affine.slack) / self.odds - self.slack
+        missing = self.slack + self.root - self.c1 * self.inflation
         return self.give * (push + missing), push
 
     def pull(self, aim: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-        return aim[0] / self.spread**2
+        return aim[0] / self.inflation**2
 
-    def turn(self, aim: tuple[np.ndarray, np.ndarray], inner: np.ndarray) -> Turn:
+    def turn(self, aim: tuple[np.ndarray, np.ndarray], inner: np.ndarray) -> WeightStep:
         own, push = aim
         odds = own + self.give * inner / self.root
         slack = push - self.slack / self.odds * odds
         limit = min(limit_of(self.odds, odds), limit_of(self.slack, slack))
-        return Turn(odds / self.spread**2, slack, 0.0, limit, odds)
+        return WeightStep(odds / self.inflation**2, slack, 0.0, limit, odds)
 
-    def move(self, turn: Turn, t: float) -> None:
+    def move(self, turn: WeightStep, t: float) -> None:
         self.odds = self.odds + t * turn.odds
         self.slack = self.slack + t * turn.slack
 
 
-def mixing_of(penalty: MixingPenalty, m: int) -> Following:
+def mixing_of(penalty: MixingPenalty, m: int) -> SmoothWeights:
     """Return how the weights of a penalty take part."""
-    if isinstance(penalty, ElasticNet):
-        return Odds(penalty)
-    separable = penalty.toll(penalty.weights_of_norms(np.ones(m))) is not None
-    return Barrier(penalty) if separable else Following(penalty)
+    blocks = penalty.block_prices()
+    if blocks is not None:
+        return ElasticNetBarrier(penalty, *blocks)
+    separable = penalty.weight_prices(penalty.weights_of_norms(np.ones(m))) is not None
+    return WeightBarrier(penalty) if separable else SmoothWeights(penalty)

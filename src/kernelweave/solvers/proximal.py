@@ -6,27 +6,38 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..penalties.norms import L1, Fixed
-from ..penalties.prox import SimplexProx
+from ..grams import EntryGram
+from ..penalties import Fixed
 from ..problem import Certificate, Point, Problem, Status
-from .base import Solver
+from .base import Solver, l1_only
 from .smo import SMOState, begin, point_of, recompute, sweep, tighten
 
-ROUGH = 0.3  # violation of the first machine: weights that will change are not worth more
-FIRM = 0.01  # to which the next ones come down
-MANY = 2000  # samples from which that saves time
+
+@dataclass(frozen=True)
+class ProximalSettings:
+    """Constants of the proximal point method."""
+
+    rough: float = 0.3  #: violation of the first SVM, in units of the slopes: its weights will change
+    firm: float = 0.01  #: violation to which the next ones come down
+    many: int = 2000  #: samples from which a rough beginning saves time
+    strength: float = 2.0  #: of the first stage
+    growth: float = 2.0  #: of the proximal step where the weights are what is behind
+    behind: float = 0.3  #: share of the gap due to the weights from which they are
+
+
+SETTINGS = ProximalSettings()
 
 
 @dataclass
 class ProximalState:
     """A SMO state whose penalty is the current proximal step; ``warming`` until a first SVM has been solved.
 
-    ``reach`` is the length of the step times the largest cost of a kernel: how far weights may move.
+    ``strength`` is the length of the step times the largest energy over price: how far weights may move.
     """
 
     smo: SMOState
     warming: bool
-    reach: float = 2.0
+    strength: float = SETTINGS.strength
 
 
 class Proximal(Solver):
@@ -42,23 +53,21 @@ class Proximal(Solver):
     """
 
     name = "proximal"
-    needs = ("block", "spread")
+    needs = (EntryGram,)
+    summed = True
 
     def __init__(self, working_set: int | str = "auto"):
         self.working_set = working_set
 
     def refuse(self, problem: Problem) -> str | None:
-        if not isinstance(problem.penalty, L1):
-            return f"is for penalty='l1', not {problem.penalty}: use solver='smo'."
-        return None
+        return l1_only(problem)
 
     def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> ProximalState:
         m = problem.gram.shape[1]
-        prices = problem.penalty.prices(m)
-        smo = begin(problem, Fixed(1.0 / (m * prices)), start)
-        smo.eps = ROUGH if smo.beta.size > MANY else FIRM
+        smo = begin(problem, Fixed(1.0 / (m * problem.penalty.prices(m))), start)
+        smo.eps = smo.unit * (SETTINGS.rough if smo.beta.size > SETTINGS.many else SETTINGS.firm)
         state = ProximalState(smo, warming=True)
-        if smo.q.any():
+        if start is not None and smo.q.any():
             self._leave_warm_up(problem, state)
         return state
 
@@ -70,30 +79,24 @@ class Proximal(Solver):
         return ready
 
     def _leave_warm_up(self, problem: Problem, state: ProximalState) -> None:
-        smo = state.smo
-        prices = problem.penalty.prices(smo.q.size)
-        tau = state.reach / float(np.max(smo.q / prices))
-        smo.penalty = SimplexProx(np.full(smo.q.size, 1.0 / smo.q.size), tau, prices)
+        state.smo.penalty = problem.penalty.stage(state.smo.q, "euclidean", strength=state.strength)
         state.warming = False
 
     def read(self, problem: Problem, state: ProximalState) -> Point:
         return point_of(state.smo, state.smo.weights)
 
-    def heed(self, problem: Problem, state: ProximalState, certificate: Certificate) -> Status | None:
+    def adapt(self, problem: Problem, state: ProximalState, certificate: Certificate) -> Status | None:
         smo = state.smo
-        prox = smo.penalty
-        if not isinstance(prox, SimplexProx):
+        if state.warming:
             return tighten(smo)
-        shares = prox.shares(smo.q)
-        costs = smo.q / prox.prices
-        mixing = 0.5 * (float(costs.max()) - float(shares @ costs))
-        end = None
-        if mixing < 0.3 * (certificate.upper - certificate.lower):
+        end, firm = None, smo.unit * SETTINGS.firm
+        if smo.penalty.mixing_gap(smo.q) < SETTINGS.behind * (certificate.upper - certificate.lower):
             end = tighten(smo)
         else:
-            state.reach *= 2.0
-            smo.eps = min(smo.eps, max(0.3 * smo.eps, FIRM))
-        smo.penalty = SimplexProx(shares, state.reach / float(costs.max()), prox.prices)
+            state.strength *= SETTINGS.growth
+            smo.eps = min(smo.eps, max(0.3 * smo.eps, firm))
+        shares = smo.weights * problem.penalty.prices(smo.q.size)
+        smo.penalty = problem.penalty.stage(smo.q, "euclidean", shares, state.strength)
         return end
 
     def refresh(self, problem: Problem, state: ProximalState) -> None:

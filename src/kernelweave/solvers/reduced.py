@@ -3,25 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..arrays import Array, cholesky, device_of, namespace
-from ..grams.base import GramStack
+from ..arrays import Array, cholesky, device_of, like, namespace
+from ..grams import FactorGram
+from ..problem import Problem
+from .base import factors
 
-DRAWN = 500  # samples for each column from which an accelerator forms the matrix, where there are many more
-GOLDEN = 0.6180339887498949  # its multiples fill the unit interval evenly
-SPARE = 0.1  # weight of the samples, together, that may be left out of the factored matrix
-PATIENCE = 30  # corrections after which a direction is taken as it is
-DIVERGED = 1e3  # times the least error so far: beyond it corrections only do harm
+
+@dataclass(frozen=True)
+class ReducedSettings:
+    """Constants of the linear system, and of the samples that are looked at first."""
+
+    drawn: int = 500  #: samples for each column from which an accelerator forms the matrix, where there are many more
+    golden: float = 0.6180339887498949  #: whose multiples fill the unit interval evenly
+    spare: float = 0.1  #: weight of the samples, together, that may be left out of the factored matrix
+    patience: int = 30  #: corrections after which a direction is taken as it is
+    diverged: float = 1e3  #: times the least error so far: beyond it corrections only do harm
+    vanished: float = 1e-14  #: share of the largest eigenvalue of the weights' Jacobian that counts as none
+    least: int = 2000  #: samples to begin with, at least
+    per_column: int = 5  #: samples to begin with, for each column
+    worth: int = 8  #: how many times more samples there must be for that
+
+
+SETTINGS = ReducedSettings()
 
 
 class Reduced:
-    """Find x, one entry per sample, and a level b with ``x = theta (r - V (p + S V'x) - b)`` and ``sum(x) = s``.
+    """Find x, one entry per sample, and a level b with ``x = c + theta (r - V (p + S V'x) - b)`` and ``sum(x) = s``.
+
+    Without a bias, b is zero and x may sum to anything.
 
     ``S = diag(w) + 2 U J U'`` is the curvature of ``h(||u_1||^2, .., ||u_m||^2)`` in u: w the kernel weights and J
     their Jacobian, U the parts of u as columns of a block diagonal matrix. With ``S = L L'`` and ``z = L'V'x`` this is
-    ``(I + L'GL) z = L'(V'theta r - G p)`` in D + m unknowns, where ``G = V' diag(theta) V`` less its mean. On the
+    ``(I + L'GL) z = L'(V'(c + theta r) - G p)`` in D + m unknowns, where ``G = V' diag(theta) V`` less its mean. On the
     computer's own processor G is formed from the samples that matter, in the precision of the features, and
     conjugate gradients on all samples in float64 make up for the rest; an accelerator forms all of it in float64.
 
@@ -31,21 +48,23 @@ class Reduced:
         Largest error of ``S V'x``, in Euclidean norm, that a solution may have.
     rough : bool, default=True
         Whether to form G in the precision of the features.
+    bias : bool, default=True
+        Whether there is a level b.
     """
 
     def __init__(
         self,
-        gram: GramStack,
+        gram: FactorGram,
         u: Array,  # (D,)
         weights: np.ndarray,  # (m,)
         jacobian: np.ndarray,  # (m, m)
         theta: Array,  # (n,)
         close: float,
         rough: bool = True,
+        bias: bool = True,
     ):
-        xp = namespace(theta)
-        self.gram, self.theta, self.close = gram, theta, close
-        self.total, self.sums = float(xp.sum(theta)), gram.fold(theta)
+        self.gram, self.theta, self.close, self.bias = gram, theta, close, bias
+        self.total, self.sums = self._mass(theta), gram.rmatvec(theta)
         self.root = gram.per_column(np.sqrt(np.maximum(weights, 0.0)))
         self.bend = u[:, None] * gram.asarray(np.repeat(_root(2.0 * jacobian), gram.ranks, axis=0))  # (D, r)
         self.exact = False  # whether the matrix factored is that of all samples, in double precision
@@ -56,16 +75,20 @@ class Reduced:
         self.exact = self.exact and inverse is not None
         self.inverse: Callable[[Array], Array] = inverse or (lambda z: z)
 
+    def _mass(self, theta: Array) -> float:
+        """Return the sum of theta, by which means are formed: infinite where there is no level to share."""
+        return float(namespace(theta).sum(theta)) if self.bias else np.inf
+
     def _factored(self, rough: bool) -> tuple[Array, Callable[[Array], Array] | None]:
         """Return G, perhaps from some samples only, and what solves with ``I + L'GL``."""
         xp, theta, rows, sums, total = namespace(self.theta), self.theta, None, self.sums, self.total
         if rough and self.gram.on_host:
-            theta, rows = samples_that_matter(theta, SPARE)
+            theta, rows = samples_that_matter(theta, SETTINGS.spare)
         elif rough:
-            theta, rows = drawn_by_weight(theta, DRAWN * self.gram.features.shape[1])
+            theta, rows = drawn_by_weight(theta, SETTINGS.drawn * self.gram.columns)
         self.exact = rows is None and not self.gram.on_host
         if rows is not None:
-            sums, total = self.gram.fold(theta), float(xp.sum(theta))
+            sums, total = self.gram.rmatvec(theta), self._mass(theta)
         G = self.gram.weighted(theta, rows, rough=rough and self.gram.on_host) - sums[:, None] * (sums / total)[None, :]
         right = xp.concat([G * self.root[None, :], G @ self.bend], axis=1)
         A = xp.concat([self.root[:, None] * right, xp.matrix_transpose(self.bend) @ right], axis=0)
@@ -76,16 +99,17 @@ class Reduced:
         r: Array,  # (n,)
         p: Array,  # (D,)
         s: float,
+        c: Array | float = 0.0,  # (n,)
     ) -> tuple[Array, float, Array]:
         """Return x, the level b and ``V'x``."""
         xp, theta = namespace(r), self.theta
-        weighted = theta * r
+        weighted = theta * r + c
         excess = float(xp.sum(weighted)) - s
-        known = self.gram.fold(weighted)
+        known = self.gram.rmatvec(weighted)
         centred = known - self.sums * (excess / self.total)
         z = self.inverse(self._gather(centred - self.G @ p))
         t = p + self._scatter(z)
-        lifted = self.gram.lift(t)
+        lifted = self.gram.matvec(t)
         if self.exact:
             folded = centred - self.G @ t
         else:
@@ -97,24 +121,24 @@ class Reduced:
         """Conjugate gradients from z, preconditioned by the factored matrix: z, ``V (p + L z)`` and ``V'x``."""
         xp = namespace(z)
         reached = self.theta * lifted
-        folded = self.gram.fold(weighted - reached)
+        folded = self.gram.rmatvec(weighted - reached)
         folded = folded - self.sums * ((excess - float(xp.sum(reached))) / self.total)
         residual = self._gather(folded) - z
         p, last, least, best = 0.0 * z, 1.0, np.inf, (z, lifted, folded)
-        for _ in range(PATIENCE):
+        for _ in range(SETTINGS.patience):
             error = _norm(self._scatter(residual))
             if error < least:
                 least, best = error, (z, lifted, folded)
             if error <= self.close:
                 return best
-            if not error <= DIVERGED * least:
+            if not error <= SETTINGS.diverged * least:
                 break
             step = self.inverse(residual)
             size = float(residual @ step)
             p, last = step + (size / last) * p, size
-            along = self.gram.lift(self._scatter(p))
+            along = self.gram.matvec(self._scatter(p))
             reached = self.theta * along
-            image = self.gram.fold(reached) - self.sums * (float(xp.sum(reached)) / self.total)
+            image = self.gram.rmatvec(reached) - self.sums * (float(xp.sum(reached)) / self.total)
             image_z = p + self._gather(image)
             t = size / float(p @ image_z)
             z, lifted, folded, residual = z + t * p, lifted + t * along, folded - t * image, residual - t * image_z
@@ -139,7 +163,7 @@ def _norm(x: Array) -> float:
 def _root(J: np.ndarray) -> np.ndarray:
     """Return R with ``R R' = J``, without the directions in which a positive semidefinite J vanishes."""
     values, vectors = np.linalg.eigh(J)
-    kept = values > 1e-14 * max(float(values[-1]), 1e-300)
+    kept = values > SETTINGS.vanished * max(float(values[-1]), 1e-300)
     return vectors[:, kept] * np.sqrt(values[kept])
 
 
@@ -172,6 +196,45 @@ def drawn_by_weight(
         certain = theta >= level
         rest = count - int(xp.sum(xp.astype(certain, xp.int64)))
         level = float(xp.sum(xp.where(certain, 0.0 * theta, theta))) / max(rest, 1)
-    place = xp.astype(xp.arange(n, device=device_of(theta)), theta.dtype) * GOLDEN
+    place = xp.astype(xp.arange(n, device=device_of(theta)), theta.dtype) * SETTINGS.golden
     kept = (place - xp.floor(place)) * level < theta
     return xp.where(kept, xp.where(theta > level, theta, level + 0.0 * theta), 0.0 * theta), xp.nonzero(kept)[0]
+
+
+def sample_of(problem: Problem) -> Problem | None:
+    """Return the problem on few samples at as much more cost, if there are many; its answer is a good beginning."""
+    n, few = problem.n, max(SETTINGS.least, SETTINGS.per_column * factors(problem).columns)
+    if n < SETTINGS.worth * few:
+        return None
+    rows = np.sort(np.random.default_rng(0).choice(n, few, replace=False, shuffle=False))
+    loss = problem.loss.take(like(problem.loss.zero, rows, "int64")).times(n / few)
+    part = replace(problem, gram=problem.gram.take(rows), loss=loss)
+    return part if _told_apart(part) or not _told_apart(problem) else None
+
+
+def _told_apart(problem: Problem) -> bool:
+    """Whether the best constant has a slope other than zero at some sample, so that there is something to learn."""
+    zero = problem.loss.zero
+    return bool(namespace(zero).any(problem.loss.slope(zero + problem.best_bias(zero)) != 0))
+
+
+def slope_unit(problem: Problem) -> float:
+    """Return the size of the slopes of a quadratic dual: 1 for labels -1 and +1, else about the spread of the targets.
+
+    Where they are all alike it is what the sum of the duals makes of the kernels.
+    """
+    linear = problem.loss.box.linear
+    size = _spread(linear if problem.bias else namespace(linear).concat([linear, -linear]))
+    if size == 0.0 and problem.dual_sum:
+        q = problem.gram.energies(problem.feasible(problem.loss.zero))
+        size = 2.0 * problem.penalty.value(q) / abs(problem.dual_sum)
+    return size or 1.0
+
+
+def _spread(values: Array) -> float:
+    """Return the mean square over the mean size of deviations from the mean, which is 1 for -1 and +1 however many."""
+    xp = namespace(values)
+    if float(xp.max(values)) == float(xp.min(values)):
+        return 0.0
+    apart = values - xp.mean(values)
+    return float(xp.mean(apart**2)) / float(xp.mean(xp.abs(apart)))

@@ -7,40 +7,58 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import is_numpy
-from ..losses import Logistic
+from ..grams import FactorGram
 from ..penalties.base import MixingPenalty
-from ..penalties.norms import Fixed
 from ..problem import Certificate, Point, Problem, Status
-from .ascent import box_of, has_duals
-from .base import TINY, Solver, no_gradient
-from .coordinate import LEAST_SHARE, restage
+from .base import PRECISE, TINY, Solver, factors, host_features, no_gradient
+from .coordinate import first_stage, refuse_walk, restage, tightened
 
-PASSES = 5  # in a step
-SHARE = 0.7  # of the gap asked for that is worked towards
-STAGE = 0.3  # share of the gap due to the weights to which a proximal stage is solved
-PRECISE = 1e-11  # relative gap to which problems of TINY size are solved,
-ENOUGH = 500.0  # in this many passes at most
-PATIENT = 1.5  # growth of the number of passes after which the judge is asked in any case
+
+@dataclass(frozen=True)
+class RowsSettings:
+    """Numbers that the solver goes by."""
+
+    # passes in a step
+    passes: int = 5
+    # number of passes at which the judge is asked first in any case
+    look: float = 20.0
+    # growth of the number of passes after which the judge is asked again
+    patient: float = 1.5
+    # the first of these numbers for a problem of TINY size; from then on the judge is asked after every step
+    enough: float = 500.0
+    # share of the gap asked for that is worked towards
+    share: float = 0.7
+    # share of the objective below which floating point has no more to give
+    least_share: float = 1e-15
+    # share of the gap due to the weights to which a proximal stage is solved
+    stage: float = 0.3
+    # share of its range by which a dual of the entropy is off zero at the start
+    inside: float = 1e-3
+    # share of the loss of the zero model that stands for the objective while that is not above zero
+    worth: float = 0.01
+
+
+SETTINGS = RowsSettings()
 
 
 @dataclass
 class RowsState:
-    """Duals, the functions they lead to and their energies; the penalty followed, which for l1 is a proximal stage."""
+    """Duals and products in ``work``; the penalty followed, which for l1 is a proximal stage."""
 
+    work: Any
     kind: int
-    box: np.ndarray  # (4, n) linear, ridge, lower, upper
     penalty: MixingPenalty
-    beta: np.ndarray  # (n, c)
-    theta: np.ndarray  # (c, D)
-    q: np.ndarray  # (m,)
-    weights: np.ndarray  # (m,)
     tol: float
-    share: float = SHARE
-    mixing: float = 0.0  # gap due to the weights when the proximal stage began
+    share: float = SETTINGS.share
+    stages: int = 0  # proximal stages begun
+    mixing: float = 0.0  # gap due to the weights when the latest of them began
     passes: int = 0
-    look: float = 20.0  # number of passes at which the judge is asked in any case
-    met: bool = False
+    look: float = SETTINGS.look
+    met: bool = False  # whether the goal was met in the last step
+
+    @property
+    def q(self) -> np.ndarray:
+        return self.work.q
 
 
 class Rows(Solver):
@@ -60,45 +78,47 @@ class Rows(Solver):
     >>> from kernelweave import Problem, losses, penalties, solve
     >>> from kernelweave.grams import LowRankGram
     >>> x = np.array([[-2.0, 1.0], [-1.0, 0.0], [1.0, 0.5], [2.0, 0.0]])
-    >>> gram, y = LowRankGram(x, ranks=[1, 1]), [0, 1, 2, 2]
-    >>> problem = Problem(gram, losses.CrammerSinger(), penalties.Lp(2), y, C=1.0, bias=False)
+    >>> gram, loss = LowRankGram(x, ranks=[1, 1]), losses.CrammerSinger().bind([0, 1, 2, 2], C=1.0)
+    >>> problem = Problem(gram, loss, penalties.Lp(2), dual_sum=None)
     >>> solve(problem, "rows", tol=1e-6).converged
     True
     """
 
     name = "rows"
-    needs = ("fold", "lift", "features")
-    needs_quadratic = False
+    needs = (FactorGram,)
+    takes = ("quadratic", "entropic", "margin")
     biased = False
     biasless = True
-    joint = True
+    several = True
+    precise = PRECISE
 
     def __init__(self, random_state: int = 0):
         self.random_state = random_state
 
     def refuse(self, problem: Problem) -> str | None:
-        loss = problem.loss
-        if not is_numpy(problem.gram.features):
-            return "runs on NumPy features: convert X to NumPy."
-        if not isinstance(self.random_state, (int, np.integer)) or self.random_state < 0:
-            return f"takes a whole number from 0 on as random_state, not {self.random_state!r}."
-        if not has_duals(loss):
-            return f"knows no dual of {loss}: use solver='mirror'."
-        return no_gradient(problem)
+        unknown = f"knows the dual of {problem.loss} only for one target, and as the library has it: use solver='auto'."
+        return (
+            refuse_walk(problem, self.random_state)
+            or no_gradient(problem)
+            or (unknown if problem.loss.compiled is None else None)
+        )
 
     def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> RowsState:
-        shape, (D, m) = (problem.shape + (1,))[:2], (problem.gram.features.shape[1], problem.gram.shape[1])
-        weights = problem.penalty.weights_of_norms(np.ones(m))
-        penalty = problem.penalty if problem.penalty.smooth else Fixed(weights.copy())
-        kind, box = _duals(problem)
-        tol = min(tol, PRECISE) if shape[0] <= TINY else tol
-        state = RowsState(kind, box, penalty, np.zeros(shape), np.zeros((shape[1], D)), np.zeros(m), weights, tol)
-        state.look = ENOUGH if shape[0] <= TINY else state.look
+        from ..compiled import rows as engine
+
+        assert problem.loss.compiled is not None
+        (kind, box, classes), ranks = problem.loss.compiled, factors(problem).ranks
+        outputs = problem.shape[1] if problem.loss.several else 1
+        weights = problem.penalty.weights_of_norms(np.ones(ranks.size))
+        work = engine.workspace(box, classes, ranks, outputs, weights)
+        state = RowsState(work, kind, first_stage(problem.penalty, weights), tol)
+        state.look = SETTINGS.enough if problem.n <= TINY else SETTINGS.look
+        terms = problem.loss.terms
         if start is not None and start.any():
-            state.beta[:] = start.reshape(shape)
-        elif isinstance(problem.loss, Logistic):
-            state.beta[:, 0] = 1e-3 * problem.y * problem.C
-        if state.beta.any():
+            work.beta[:] = start.reshape(work.beta.shape)
+        elif terms is not None and terms.entropic:
+            work.beta[:, 0] = SETTINGS.inside * (terms.lower + terms.upper)  # one of which is zero
+        if work.beta.any():
             self.refresh(problem, state)
         return state
 
@@ -106,50 +126,36 @@ class Rows(Solver):
         from ..compiled import rows as engine
 
         goal = state.share * state.tol * _value(problem, state)
-        within = goal if problem.penalty.smooth else max(0.5 * goal, STAGE * state.mixing)
+        within = goal if problem.penalty.smooth else max(0.5 * goal, SETTINGS.stage * state.mixing)
         rule, params = state.penalty.compiled(state.q.size)
-        V, ends = problem.gram.features, np.cumsum(problem.gram.ranks)
-        order, seed = np.empty(problem.y.size, dtype=np.int64), int(self.random_state) + state.passes
-        state.met = engine.climb(rule, params, state.kind, V, ends, problem.y, state.box, order, seed, state.theta,
-                                 state.beta, state.q, state.weights, within, PASSES)  # fmt: skip
-        state.passes += PASSES
+        seed, count = int(self.random_state) + state.passes, SETTINGS.passes
+        state.met = engine.climb(rule, params, state.kind, host_features(problem), state.work, seed, within, count)
+        state.passes += count
         self.refresh(problem, state)
         if not problem.penalty.smooth:
             state.met = restage(problem, state, goal)
-            state.weights[:] = state.penalty.weights(state.q)
+            state.work.weights[:] = state.penalty.weights(state.q)
         return state.met or state.passes >= state.look
 
     def read(self, problem: Problem, state: RowsState) -> Point:
-        gram = problem.gram
-        state.look = PATIENT * state.passes
-        weights = state.penalty.weights(state.q)
-        f = gram.lift(np.ascontiguousarray(gram.weigh(weights, state.theta.T)))
-        return Point(state.beta.reshape(problem.shape).copy(), weights, state.q.copy(), f.reshape(problem.shape))
+        gram, work = factors(problem), state.work
+        state.look = state.passes if problem.n <= TINY else SETTINGS.patient * state.passes
+        weights = state.penalty.weights(work.q)
+        f = gram.matvec(np.ascontiguousarray(gram.scale_blocks(weights, work.theta.T)))
+        return Point(work.beta.reshape(problem.shape).copy(), weights, work.q.copy(), f.reshape(problem.shape))
 
-    def heed(self, problem: Problem, state: RowsState, certificate: Certificate) -> Status | None:
-        if state.met:
-            state.share *= float(np.clip(0.9 * state.tol / max(certificate.gap, 1e-300), 0.2, 0.9))
-        return None if state.share * state.tol > LEAST_SHARE else Status.STALLED
+    def adapt(self, problem: Problem, state: RowsState, certificate: Certificate) -> Status | None:
+        return tightened(state, certificate, SETTINGS.least_share)
 
     def refresh(self, problem: Problem, state: RowsState) -> None:
-        state.theta[:] = problem.gram.fold(state.beta).T
-        state.q[:] = problem.gram.energies(state.theta.T)
-        state.weights[:] = state.penalty.weights(state.q) if state.q.any() else state.weights
-
-
-def _duals(problem: Problem) -> tuple[int, np.ndarray]:
-    """Return what kind of duals a loss has, and their box; a joint margin has only costs."""
-    from ..compiled import rows as engine
-
-    box = box_of(problem)
-    if box is None:
-        return engine.MARGIN, np.stack(4 * [problem.C])
-    kind: Any = engine.ENTROPY if isinstance(problem.loss, Logistic) else engine.BOX
-    return kind, np.stack([box.linear, box.ridge, box.lower, box.upper])
+        work, gram = state.work, factors(problem)
+        work.theta[:] = gram.rmatvec(work.beta).T
+        work.q[:] = gram.squared_norms(work.theta.T)
+        if work.q.any():
+            work.weights[:] = state.penalty.weights(work.q)
 
 
 def _value(problem: Problem, state: RowsState) -> float:
     """Return the dual objective, or something of its size while that is not above zero."""
-    dual = float(np.sum(problem.loss.dual(state.beta.reshape(problem.shape), problem.y, problem.C)))
-    value = dual - problem.penalty.value(state.q)
-    return value if value > 0 else 0.01 * float(np.sum(problem.C))
+    value = problem.total_dual(state.work.beta.reshape(problem.shape)) - problem.penalty.value(state.q)
+    return value if value > 0 else SETTINGS.worth * problem.total_loss(problem.loss.zero)

@@ -4,18 +4,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from ..losses.base import BoxQuadratic
+from ..grams import EntryGram
+from ..losses.base import DualTerms
 from ..penalties.base import MixingPenalty
 from ..problem import Certificate, Point, Problem, Status
-from .base import Solver
+from .base import Solver, centred_box, entries, first_duals, unit_of
 
-CACHE = 8 * 2**20  # bytes of kernel entries a working set may hold: it should stay in the processor's cache
-ROUNDING = 1e-13  # relative error of a slope: a fall that cannot be told from none is taken
-FLOOR = 1e-13  # relative violation below which floating point has no more to give
+
+@dataclass(frozen=True)
+class SMOSettings:
+    """Constants of the universal SMO."""
+
+    cache: int = 8 * 2**20  #: bytes of kernel entries a working set may hold: it should stay in the processor's cache
+    first: float = 1e-2  #: violation worked towards at first, in units of the slopes
+    tighter: float = 0.2  #: factor of the violation worked towards after a judgement
+    inner: float = 0.05  #: share of the violation to which a working set is solved
+    smallest: int = 48  #: samples in a working set at least
+    largest: int = 512  #: and at most
+    steps: int = 100  #: pair steps in a working set, per sample
+    rounding: float = 1e-13  #: relative error of a slope: a fall that cannot be told from none is taken
+    floor: float = 1e-13  #: relative violation below which floating point has no more to give
+
+
+SETTINGS = SMOSettings()
 
 
 @dataclass
@@ -25,11 +40,12 @@ class SMOState:
     ``g[i, k] = (K_k beta)_i`` and ``q_k = beta' K_k beta``; ``eps`` is the violation being worked towards.
     """
 
-    box: BoxQuadratic
+    box: DualTerms
     penalty: MixingPenalty
     beta: np.ndarray  # (n,)
     g: np.ndarray  # (n, m)
     q: np.ndarray  # (m,)
+    unit: float  # size of the slopes
     eps: float
     order: np.ndarray  # (n,) a fixed shuffle, to break ties without favouring the first rows
     violation: float = np.inf
@@ -39,6 +55,7 @@ class SMOState:
         return self.penalty.weights(self.q)
 
     def gradient(self) -> np.ndarray:
+        """Return the gradient of the objective, without the kinks of duals at zero."""
         return self.g @ self.weights + self.box.ridge * self.beta - self.box.linear
 
 
@@ -62,7 +79,8 @@ class SMO(Solver):
     """
 
     name = "smo"
-    needs = ("block", "spread")
+    needs = (EntryGram,)
+    summed = True
 
     def __init__(self, working_set: int | str = "auto"):
         self.working_set = working_set
@@ -84,7 +102,7 @@ class SMO(Solver):
     def read(self, problem: Problem, state: SMOState) -> Point:
         return point_of(state, state.weights)
 
-    def heed(self, problem: Problem, state: SMOState, certificate: Certificate) -> Status | None:
+    def adapt(self, problem: Problem, state: SMOState, certificate: Certificate) -> Status | None:
         return tighten(state)
 
     def refresh(self, problem: Problem, state: SMOState) -> None:
@@ -92,20 +110,22 @@ class SMO(Solver):
 
 
 def begin(problem: Problem, penalty: MixingPenalty, start: np.ndarray | None) -> SMOState:
-    """Return the state at ``start`` (or at zero) for a penalty that may stand in for the problem's own."""
+    """Return the state at ``start`` (or at the first duals) for a penalty that may stand in for the problem's own."""
     n, m = problem.gram.shape
-    box = problem.loss.quadratic(problem.y, problem.C)
+    unit = unit_of(problem)
     order = np.random.default_rng(0).permutation(n)
-    state = SMOState(box, penalty, np.zeros(n), np.zeros((n, m)), np.zeros(m), 1e-2, order)
+    box, beta, eps = centred_box(problem), first_duals(problem), SETTINGS.first * unit
+    state = SMOState(box, penalty, beta, np.zeros((n, m)), np.zeros(m), unit, eps, order)
     if start is not None and start.any():
         state.beta = start.copy()
+    if state.beta.any():
         recompute(problem, state)
     return state
 
 
 def recompute(problem: Problem, state: SMOState) -> None:
     """Compute the running products from the kernels."""
-    state.g = problem.gram.products(state.beta)
+    state.g = entries(problem).products(state.beta)
     state.q = np.maximum(state.beta @ state.g, 0.0)
 
 
@@ -116,9 +136,9 @@ def point_of(state: SMOState, weights: np.ndarray) -> Point:
 
 def tighten(state: SMOState) -> Status | None:
     """Ask for a smaller violation, unless floating point has no more to give."""
-    state.eps = 0.2 * min(state.eps, max(0.5 * state.violation, 1e-300))
-    scale = max(1.0, float(np.max(np.abs(state.g @ state.weights), initial=0.0)))
-    return None if state.eps > FLOOR * scale else Status.STALLED
+    state.eps = SETTINGS.tighter * min(state.eps, max(0.5 * state.violation, 1e-300))
+    scale = max(state.unit, float(np.max(np.abs(state.g @ state.weights), initial=0.0)))
+    return None if state.eps > SETTINGS.floor * scale else Status.STALLED
 
 
 def sweep(problem: Problem, state: SMOState, working_set: int | str) -> bool:
@@ -129,37 +149,39 @@ def sweep(problem: Problem, state: SMOState, working_set: int | str) -> bool:
     state.violation = violation_of(gradient, state.beta, state.box)
     if state.violation <= 2.0 * state.eps:
         return True
-    kernels = _awake_kernels(state)
+    kernels = _active_kernels(state)
     index = _choose(state, gradient, _size(problem, kernels, working_set))
     penalty = state.penalty if kernels.size == state.q.size else state.penalty.restrict(kernels, state.q.size)
     rule, params = penalty.compiled(kernels.size)
-    block = problem.gram.block(index, kernels)
+    block = entries(problem).block(index, kernels)
     g = np.ascontiguousarray(state.g[np.ix_(index, kernels)].T)
     q, beta = state.q[kernels], state.beta[index]
-    box = state.box
-    goal = max(state.eps, 0.05 * state.violation)
-    engine.smo(rule, params, block, g, q, beta, box.linear[index], box.ridge[index], box.lower[index],
-               box.upper[index], goal, 100 * index.size)  # fmt: skip
+    goal = max(state.eps, SETTINGS.inner * state.violation)
+    box, run = state.box.take(index), cast(Any, engine.smo)
+    run(rule, params, block, g, q, beta, *box.parts, goal, SETTINGS.steps * index.size)
     return not _move(problem, state, index, beta)
 
 
-def level_of(gradient: np.ndarray, beta: np.ndarray, box: BoxQuadratic) -> float:
-    """Return the value the gradient takes at free samples, minus the bias; between the sides where none is free."""
+def level_of(gradient: np.ndarray, beta: np.ndarray, box: DualTerms) -> float:
+    """Return the value the slope takes at free samples, minus the bias; between the sides where none is free."""
     up, down = beta < box.upper, beta > box.lower
-    if (up & down).any():
-        return float(np.median(gradient[up & down]))
-    return 0.5 * float(gradient[down].max(initial=gradient.min()) + gradient[up].min(initial=gradient.max()))
+    rising, falling = box.directed(gradient, beta)
+    free = up & down & (rising == falling)
+    if free.any():
+        return float(np.median(rising[free]))
+    return 0.5 * float(falling[down].max(initial=gradient.min()) + rising[up].min(initial=gradient.max()))
 
 
-def violation_of(gradient: np.ndarray, beta: np.ndarray, box: BoxQuadratic) -> float:
+def violation_of(gradient: np.ndarray, beta: np.ndarray, box: DualTerms) -> float:
     """Return by how much the best pair of duals violates optimality."""
     up, down = beta < box.upper, beta > box.lower
     if not up.any() or not down.any():
         return 0.0
-    return float(gradient[down].max() - gradient[up].min())
+    rising, falling = box.directed(gradient, beta)
+    return float(falling[down].max() - rising[up].min())
 
 
-def _awake_kernels(state: SMOState) -> np.ndarray:
+def _active_kernels(state: SMOState) -> np.ndarray:
     """Return the kernels worth carrying through a working set: all, unless the penalty silences some."""
     m = state.q.size
     if not state.penalty.sparse or m <= 4:
@@ -172,17 +194,18 @@ def _awake_kernels(state: SMOState) -> np.ndarray:
 def _size(problem: Problem, kernels: np.ndarray, working_set: int | str) -> int:
     n = problem.gram.shape[0]
     if working_set == "auto":
-        working_set = int(np.clip(np.sqrt(CACHE / (8 * kernels.size)), 48, 512))
+        fitting = np.sqrt(SETTINGS.cache / (8 * kernels.size))
+        working_set = int(np.clip(fitting, SETTINGS.smallest, SETTINGS.largest))
     return min(max(int(working_set), 2), n)
 
 
 def _choose(state: SMOState, gradient: np.ndarray, size: int) -> np.ndarray:
     """Return the samples that violate optimality most, half of each kind, sorted."""
-    g, beta = gradient[state.order], state.beta[state.order]
-    lower, upper = state.box.lower[state.order], state.box.upper[state.order]
-    rising = np.argsort(np.where(beta < upper, g, np.inf), kind="stable")[: size // 2]
-    falling = np.argsort(np.where(beta > lower, -g, np.inf), kind="stable")
-    taken = np.zeros(g.size, dtype=bool)
+    box, beta = state.box.take(state.order), state.beta[state.order]
+    up, down = box.directed(gradient[state.order], beta)
+    rising = np.argsort(np.where(beta < box.upper, up, np.inf), kind="stable")[: size // 2]
+    falling = np.argsort(np.where(beta > box.lower, -down, np.inf), kind="stable")
+    taken = np.zeros(beta.size, dtype=bool)
     taken[rising] = True
     falling = falling[~taken[falling]][: size - rising.size]
     return np.sort(state.order[np.concatenate([rising, falling])])
@@ -195,12 +218,12 @@ def _move(problem: Problem, state: SMOState, index: np.ndarray, beta: np.ndarray
     if moved.size == 0:
         return False
     index, delta = index[moved], delta[moved]
-    spread = problem.gram.spread(delta, index)
-    along, bend = delta @ state.g[index], np.maximum(delta @ spread[index], 0.0)
+    columns = entries(problem).weighted_columns(delta, index)
+    along, bend = delta @ state.g[index], np.maximum(delta @ columns[index], 0.0)
     level = level_of(state.gradient(), state.beta, state.box)
     t = exact_step(state.penalty, state.q, along, bend, state.box.take(index), state.beta[index], delta, level)
     state.beta[index] = beta[moved] if t == 1.0 else state.beta[index] + t * delta
-    state.g += spread if t == 1.0 else t * spread
+    state.g += columns if t == 1.0 else t * columns
     state.q = np.maximum(state.q + t * (2.0 * along + t * bend), 0.0)
     return t > 0.0
 
@@ -210,7 +233,7 @@ def exact_step(
     q: np.ndarray,  # (m,)
     along: np.ndarray,  # (m,) half the slope of q along delta
     bend: np.ndarray,  # (m,) its curvature
-    box: BoxQuadratic,
+    box: DualTerms,
     beta: np.ndarray,  # (b,)
     delta: np.ndarray,  # (b,)
     level: float = 0.0,
@@ -220,12 +243,14 @@ def exact_step(
     ``level`` is what the gradient is near; without it a sum of ``delta`` that is not quite zero would matter.
     """
     flat, ridged = float((box.ridge * beta - box.linear - level) @ delta), float(box.ridge @ delta**2)
+    bent, kinked = box.kink * delta, box.kinked
 
     def slope(t: float) -> float:
         energies = np.maximum(q + t * (2.0 * along + t * bend), 0.0)
-        return float(penalty.weights(energies) @ (along + t * bend)) + flat + t * ridged
+        kinks = float(np.sign(beta + t * delta) @ bent) if kinked else 0.0
+        return float(penalty.weights(energies) @ (along + t * bend)) + flat + t * ridged + kinks
 
-    if slope(1.0) <= ROUNDING * float(np.abs(box.linear) @ np.abs(delta)):
+    if slope(1.0) <= SETTINGS.rounding * float((np.abs(box.linear) + box.kink) @ np.abs(delta)):
         return 1.0
     low, high = 0.0, 1.0
     for _ in range(40):

@@ -1,32 +1,42 @@
-"""The level method: machines give cuts, and the weights move no further than to a level between the bounds."""
+"""The level method: SVMs give cuts, and the weights move no further than to a level between the bounds."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from scipy.optimize import nnls
 
-from ..problem import Problem
+from ...problem import Problem
 from .cuts import Cuts, CutState, Cutting
 
-DUST = 1e-12  # share that rounding leaves of none
+
+@dataclass(frozen=True)
+class LevelSettings:
+    """Constants of the projection on a level."""
+
+    dust: float = 1e-12  #: share that rounding leaves of none
+    steps: int = 100  #: of the active set method, per constraint
+
+
+SETTINGS = LevelSettings()
 
 
 class LevelMethod(Cutting):
     """The extended level method of Xu, Jin, King and Lyu (NIPS 2008), for ``penalty='l1'``.
 
-    It minimises over the simplex of weights the value ``J(w)`` of the machine at ``w``, by the cuts of `SILP`. The next
-    machine is trained not where the cuts are lowest but at the nearest weights to the present ones at which all cuts
-    are below a level between their lower bound and the best J. A step is a machine, a linear programme and a
-    projection, or a proof as for `SILP`.
+    It minimises over the simplex of weights the value ``J(w)`` of the SVM at ``w``, by the cuts of `SILP`. The next SVM
+    is trained not where the cuts are lowest but at the nearest weights to the present ones at which all cuts are below
+    a level between their lower bound and the best J. A step is an SVM, a linear programme and a projection, or a proof
+    as for `SILP`.
 
     Parameters
     ----------
     level : float, default=0.29
         How far the level is from the lower to the upper bound, between 0 (which is SILP) and 1. The default is where
-        the bound on the number of machines is least; nearer to 1 weights move less and machines are many more.
+        the bound on the number of SVMs is least; nearer to 1 weights move less and SVMs are many more.
 
     Examples
     --------
@@ -69,11 +79,11 @@ def project(
     h = np.concatenate([-shares, above, [0.0, 0.0]])
     E, e = np.vstack([G.T, h]), np.append(np.zeros(m), 1.0)
     try:
-        rest = E @ nnls(E, e, maxiter=100 * h.size)[0] - e
+        rest = E @ nnls(E, e, maxiter=SETTINGS.steps * h.size)[0] - e
     except RuntimeError:  # no answer within so many steps
         return lowest
     if not rest[-1] < 0:
         return lowest
     found = shares - rest[:-1] / rest[-1]
-    found[found < DUST] = 0.0
+    found[found < SETTINGS.dust] = 0.0
     return found / found.sum() if found.any() else lowest

@@ -1,4 +1,4 @@
-"""Cutting planes on the kernel weights: what every machine proves about all weights, and the loop of methods on it."""
+"""Cutting planes on the kernel weights: what every SVM proves about all weights, and the steps of methods on it."""
 
 from __future__ import annotations
 
@@ -8,19 +8,28 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.optimize import linprog
 
-from ..problem import Certificate, Point, Problem, Status
-from .base import Solver, sparse_only
-from .machines import NEEDS, Machine, behind, first_eps, sharper, train
+from ...grams import EntryGram
+from ...problem import Certificate, Point, Problem, Status
+from ..base import Solver, l1_only
+from .svm import TrainedSVM, behind, first_eps, sharper, train
 
-FLAT = 10  # machines that do not bring the bounds of the cuts nearer, after which they are taken not to
-PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+
+@dataclass(frozen=True)
+class CutSettings:
+    """Constants of methods on cutting planes."""
+
+    flat: int = 10  #: SVMs that do not bring the bounds of the cuts nearer, after which they are taken not to
+    feasibility: float = 1e-10  #: precision of the linear programme, of its constraints and of its multipliers
+
+
+SETTINGS = CutSettings()
 
 
 @dataclass
 class Cuts:
-    """Lower bounds ``total_j - 1/2 s'costs_j`` on what a machine at the shares ``s`` is worth, one from each machine.
+    """Lower bounds ``total_j - 1/2 s'costs_j`` on what an SVM at the shares ``s`` is worth, one from each SVM.
 
-    ``lower`` is the least that their maximum can be on the simplex, ``upper`` the least value of a machine.
+    ``lower`` is the least that their maximum can be on the simplex, ``upper`` the least value of an SVM.
     """
 
     betas: list[np.ndarray] = field(default_factory=list)  # (n,) each
@@ -29,12 +38,12 @@ class Cuts:
     lower: float = -np.inf
     upper: float = np.inf
 
-    def add(self, machine: Machine, costs: np.ndarray) -> None:
-        """Take note of the cut that a machine gives."""
-        self.betas.append(machine.beta)
-        self.totals.append(machine.total)
+    def add(self, svm: TrainedSVM, costs: np.ndarray) -> None:
+        """Take note of the cut that an SVM gives."""
+        self.betas.append(svm.beta)
+        self.totals.append(svm.total)
         self.costs.append(costs)
-        self.upper = min(self.upper, machine.value)
+        self.upper = min(self.upper, svm.value)
 
     def lowest(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Return the shares where the largest cut is lowest, and the duals that prove it: a mixture of those seen.
@@ -42,7 +51,7 @@ class Cuts:
         None where HiGHS gives up.
         """
         count, m = len(self.totals), self.costs[0].size
-        size = max(abs(self.upper), 1e-300)
+        size, precise = max(abs(self.upper), 1e-300), SETTINGS.feasibility
         answer = linprog(
             np.append(np.zeros(m), 1.0),
             A_ub=np.hstack([-0.5 * np.array(self.costs) / size, -np.ones((count, 1))]),
@@ -51,7 +60,7 @@ class Cuts:
             b_eq=[1.0],
             bounds=[(0.0, None)] * m + [(None, None)],
             method="highs",
-            options=PRECISE,
+            options={"primal_feasibility_tolerance": precise, "dual_feasibility_tolerance": precise},
         )
         if not answer.success:
             return None
@@ -62,7 +71,7 @@ class Cuts:
 
 @dataclass
 class CutState:
-    """The cuts so far, the shares of the next machine, the point reached, and a proof where the cuts close the gap."""
+    """The cuts so far, the shares of the next SVM, the point reached, and a proof where the cuts close the gap."""
 
     shares: np.ndarray  # (m,)
     beta: np.ndarray  # (n,)
@@ -72,32 +81,33 @@ class CutState:
     cuts: Cuts = field(default_factory=Cuts)
     proof: Point | None = None
     width: float = np.inf  # the least between the bounds of the cuts so far,
-    flat: int = 0  # and the machines since then
+    flat: int = 0  # and the SVMs since then
     lost: bool = False  # whether the linear programme had no answer
 
 
 class Cutting(Solver):
-    """What methods on cutting planes share; they differ in where the next machine is trained."""
+    """What methods on cutting planes share; they differ in where the next SVM is trained."""
 
-    needs = NEEDS
+    needs = (EntryGram,)
+    kinks = False
 
     def refuse(self, problem: Problem) -> str | None:
-        return sparse_only(problem)
+        return l1_only(problem)
 
     def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> CutState:
         n, m = problem.gram.shape
         shares, beta = np.full(m, 1.0 / m), np.zeros(n) if start is None else start
-        return CutState(shares, beta, Point(beta, shares / problem.penalty.prices(m)), first_eps(tol), tol)
+        return CutState(shares, beta, Point(beta, shares / problem.penalty.prices(m)), first_eps(problem, tol), tol)
 
     def step(self, problem: Problem, state: CutState) -> bool:
         if state.proof is not None:
             state.point, state.proof = state.proof, None
             return True
         cuts, prices = state.cuts, problem.penalty.prices(state.shares.size)
-        machine = train(problem, state.shares / prices, state.beta, state.eps)
-        q = problem.gram.quad(machine.beta)
-        state.point, state.beta = machine.point(q), machine.beta
-        cuts.add(machine, q / prices)
+        svm = train(problem, state.shares / prices, state.beta, state.eps)
+        q = problem.gram.energies(svm.beta)
+        state.point, state.beta = svm.point(q), svm.beta
+        cuts.add(svm, q / prices)
         found = cuts.lowest()
         if found is None:
             state.lost = True
@@ -110,15 +120,15 @@ class Cutting(Solver):
 
     @abstractmethod
     def choose(self, state: CutState, lowest: np.ndarray) -> np.ndarray:
-        """Return the shares of the next machine; ``lowest`` are those where the largest cut is lowest."""
+        """Return the shares of the next SVM; ``lowest`` are those where the largest cut is lowest."""
 
     def read(self, problem: Problem, state: CutState) -> Point:
         return state.point
 
-    def heed(self, problem: Problem, state: CutState, certificate: Certificate) -> Status | None:
+    def adapt(self, problem: Problem, state: CutState, certificate: Certificate) -> Status | None:
         width = state.cuts.upper - state.cuts.lower
         state.flat = 0 if width < state.width else state.flat + 1
         state.width, end = min(width, state.width), None
         if state.point.q is None or behind(problem, state.point, certificate):
-            state.eps, end = sharper(state.eps)
-        return Status.STALLED if state.lost or (end and state.flat >= FLAT) else None
+            state.eps, end = sharper(problem, state.eps)
+        return Status.STALLED if state.lost or (end and state.flat >= SETTINGS.flat) else None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..penalties.norms import SquaredLp
-from ..problem import Certificate, Point, Problem, Status
-from .base import Solver
-from .smo import SMOState, begin, point_of, recompute, tighten
+from ...grams import EntryGram
+from ...penalties import SquaredLp
+from ...problem import Certificate, Point, Problem, Status
+from ..base import Solver, entries
+from ..smo import SMOState, begin, point_of, recompute, tighten
 
 
 class SMOMKL(Solver):
@@ -26,9 +27,12 @@ class SMOMKL(Solver):
     """
 
     name = "smo-mkl"
-    needs = ("stack",)
+    needs = (EntryGram,)
+    kinks = False
 
     def refuse(self, problem: Problem) -> str | None:
+        if entries(problem).stored is None:
+            return f"works on stored kernels, and {type(problem.gram).__name__} computes them: use solver='smo'."
         if isinstance(problem.penalty, SquaredLp) and np.isfinite(problem.penalty.p):
             return None
         return f"is for penalty=SquaredLp(p) with a finite p, not {problem.penalty}: use solver='sqp'."
@@ -37,18 +41,19 @@ class SMOMKL(Solver):
         return begin(problem, problem.penalty, start)
 
     def step(self, problem: Problem, state: SMOState) -> bool:
-        from ..compiled.smo_mkl import smo_mkl
+        from ...compiled.smo_mkl import smo_mkl
 
-        gram, box, n = problem.gram, state.box, state.beta.size
+        stored, box, n = entries(problem).stored, state.box, state.beta.size
+        assert stored is not None
         _, params = problem.penalty.compiled(state.q.size)
-        steps, state.violation = smo_mkl(params, gram.stack, gram.scale, gram.diagonal(), state.g, state.q, state.beta,
+        steps, state.violation = smo_mkl(params, *stored, problem.gram.diagonal(), state.g, state.q, state.beta,
                                          box.linear, box.ridge, box.lower, box.upper, state.eps, n)  # fmt: skip
         return steps < n
 
     def read(self, problem: Problem, state: SMOState) -> Point:
         return point_of(state, state.weights)
 
-    def heed(self, problem: Problem, state: SMOState, certificate: Certificate) -> Status | None:
+    def adapt(self, problem: Problem, state: SMOState, certificate: Certificate) -> Status | None:
         return tighten(state)
 
     def refresh(self, problem: Problem, state: SMOState) -> None:

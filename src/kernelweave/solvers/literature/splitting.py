@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, cholesky, device_of, namespace, to_host
-from ..certify import certify
-from ..grams.base import GramStack
-from ..losses.base import BoxQuadratic
-from ..penalties import Fixed
-from ..problem import Certificate, Point, Problem, Status
-from .base import Solver
+from ...arrays import Array, cholesky, device_of, namespace, to_host
+from ...certify import certify
+from ...grams import FactorGram, LowRankGram
+from ...losses.base import DualTerms
+from ...problem import Certificate, Point, Problem, Status
+from ..base import Solver, factors
+from ..svm import at_weights
+from .terms import mean_cost
 
-BLOCK = 50  # iterations between two looks at the gap
-CAREFUL = 0.3  # share of the gap that the machine at fixed weights may have when the weights move
-SEED = 1e-3  # share of an even weight with which a kernel that the start leaves out may still come in
-STILL = 1e-4  # changes of the objective, relative, and of the weights at which the paper stops
+
+@dataclass(frozen=True)
+class SplittingSettings:
+    """Constants of the splittings."""
+
+    block: int = 50  #: iterations between two looks at the gap
+    careful: float = 0.3  #: share of the gap that the SVM at fixed weights may have when the weights move
+    steady: float = 0.5  #: or share of the gap that it had when they last moved
+    seed: float = 1e-3  #: share of an even weight with which a kernel that the start leaves out may still come in
+    still: float = 1e-4  #: changes of the objective, relative, and of the weights at which the paper stops
+
+
+SETTINGS = SplittingSettings()
 
 
 @dataclass
@@ -30,7 +40,7 @@ class GFBState:
     A set leaves the parts of gamma alone that it does not name, so those copies are equal and one stands for all.
     """
 
-    box: BoxQuadratic
+    box: DualTerms
     scale: float
     weights: np.ndarray  # (m,)
     own: Array  # (D,) each kernel's gamma in the copy of the set that names it
@@ -39,7 +49,7 @@ class GFBState:
     boxed: Array  # (n,) duals in the copy of the box
     shape: Any = None  # what the projections need, whatever the weights
     solve: Any = None  # what they need at these weights
-    width: float = 1.0  # gap of the machine at fixed weights when the weights last moved
+    width: float = 1.0  # gap of the SVM at fixed weights when the weights last moved
     still: bool = False  # whether the objective changed little in the last iteration
     point: Point | None = None
 
@@ -59,6 +69,8 @@ class GFBState:
 class _Splitting(Solver):
     """What the split and the merged iteration share: the forward step, the box and the mean of the copies."""
 
+    needs = (FactorGram,)
+    kinks = False
     #: scale of the duals where the mean cost is one and the mixed kernel's mean diagonal too
     unit = 1.0
 
@@ -80,30 +92,29 @@ class _Splitting(Solver):
         return None
 
     def init(self, problem: Problem, start: Array | None, tol: float) -> GFBState:
-        gram, y = problem.gram, problem.y
+        gram, box = factors(problem), problem.loss.box
         weights = problem.penalty.weights_of_norms(np.ones(gram.shape[1]))
         scale = self._unit(problem, weights) if self.scale == "auto" else float(self.scale)
-        beta = 0.0 * y if start is None else start
-        folded = gram.fold(beta)
+        beta = problem.loss.zero if start is None else start
+        folded = gram.rmatvec(beta)
         if start is not None and problem.penalty.smooth:
-            asked = problem.penalty.weights(gram.energies(folded))
-            weights = np.where(asked > 0, asked, SEED * weights)
+            asked = problem.penalty.weights(gram.squared_norms(folded))
+            weights = np.where(asked > 0, asked, SETTINGS.seed * weights)
         gamma = gram.per_column(np.sqrt(weights)) * folded
         parts = self._parts(problem, weights, gamma)
-        box = problem.loss.quadratic(y, problem.C)
         sets = (beta / scale)[None, :] + self.zeta * scale * (box.linear[None, :] - (parts.shape[0] + 1) * parts)
         state = GFBState(box, scale, weights, gamma, (1.0 - self.zeta) * gamma, sets, beta)
         state.own = gamma + self.zeta * (state.copies - 1) * gamma
-        state.boxed = state.copies * beta / scale - namespace(y).sum(sets, axis=0)
+        state.boxed = state.copies * beta / scale - namespace(beta).sum(sets, axis=0)
         state.shape = self._measure(problem)
         self._weigh(problem, state)
         return state
 
     def _unit(self, problem: Problem, weights: np.ndarray) -> float:
         """Return a scale that changes as it must when kernels and costs are measured in other units."""
-        xp = namespace(problem.y)
-        size = float(to_host(xp.mean(problem.gram.diagonal(), axis=0)) @ weights) or 1.0
-        return self.unit * (float(xp.mean(problem.C)) * size) ** (1 / 3) / size**0.5
+        diagonal = problem.gram.diagonal()
+        size = float(to_host(namespace(diagonal).mean(diagonal, axis=0)) @ weights) or 1.0
+        return self.unit * (mean_cost(problem.loss.box) * size) ** (1 / 3) / size**0.5
 
     @abstractmethod
     def _parts(self, problem: Problem, weights: np.ndarray, gamma: Array) -> Array:
@@ -123,9 +134,9 @@ class _Splitting(Solver):
 
     def step(self, problem: Problem, state: GFBState) -> bool:
         last, state.still = np.inf, False
-        for _ in range(BLOCK):
+        for _ in range(SETTINGS.block):
             objective = self._iterate(problem, state)
-            state.still = abs(objective - last) < STILL * abs(objective)
+            state.still = abs(objective - last) < SETTINGS.still * abs(objective)
             last = objective
             if self.stop == "paper" and state.still:
                 break
@@ -146,24 +157,24 @@ class _Splitting(Solver):
         return 0.5 * float(gamma @ gamma) - s * float(box.linear @ dual)
 
     def read(self, problem: Problem, state: GFBState) -> Point:
-        gram = problem.gram
+        gram = factors(problem)
         beta = problem.feasible(state.scale * state.dual())
-        folded = gram.fold(beta)
-        f = gram.lift(gram.per_column(state.weights) * folded)
-        state.point = Point(beta, state.weights.copy(), gram.energies(folded), f)
+        folded = gram.rmatvec(beta)
+        f = gram.matvec(gram.per_column(state.weights) * folded)
+        state.point = Point(beta, state.weights.copy(), gram.squared_norms(folded), f)
         return state.point
 
-    def heed(self, problem: Problem, state: GFBState, certificate: Certificate) -> Status | None:
+    def adapt(self, problem: Problem, state: GFBState, certificate: Certificate) -> Status | None:
         assert state.point is not None and state.point.q is not None
         weights = problem.penalty.weights_of_norms(state.weights * np.sqrt(state.point.q))
         if self.stop == "paper":
-            if state.still and np.max(np.abs(weights - state.weights)) < STILL:
+            if state.still and np.max(np.abs(weights - state.weights)) < SETTINGS.still:
                 return Status.OWN_TEST
             if state.still:
                 self._reweigh(problem, state, weights)
             return None
-        alone = certify(replace(problem, penalty=Fixed(state.weights)), state.point, trust=True).gap
-        if alone <= max(CAREFUL * certificate.gap, 0.5 * state.width):
+        alone = certify(at_weights(problem, state.weights), state.point, trust=True).gap
+        if alone <= max(SETTINGS.careful * certificate.gap, SETTINGS.steady * state.width):
             state.width = alone
             self._reweigh(problem, state, weights)
         return None
@@ -172,7 +183,7 @@ class _Splitting(Solver):
         """Change the weights and carry the copies of gamma over to them."""
         kept = state.weights > 0
         ratio = np.where(kept, np.sqrt(weights / np.where(kept, state.weights, 1.0)), 0.0)
-        scaled = problem.gram.per_column(ratio)
+        scaled = factors(problem).per_column(ratio)
         state.own, state.rest, state.weights = scaled * state.own, scaled * state.rest, weights
         self._weigh(problem, state)
 
@@ -181,7 +192,7 @@ class GFB(_Splitting):
     """Forward-backward splitting with one constraint set for each kernel, for the balance and for the box.
 
     The projections on the sets are small: nothing of size D x D is formed. Weights move in closed form whenever the
-    machine at fixed weights is accurate enough for that; one that reaches zero stays there.
+    SVM at fixed weights is accurate enough for that; one that reaches zero stays there.
 
     Parameters
     ----------
@@ -201,24 +212,29 @@ class GFB(_Splitting):
     >>> import kernelweave as kw
     >>> V = np.array([[1.0, 0.0], [2.0, 1.0], [-1.0, 1.0], [-2.0, 0.0]])
     >>> gram = kw.grams.LowRankGram(V, ranks=[1, 1])
-    >>> problem = kw.Problem(gram, kw.losses.Hinge(), kw.penalties.Lp(2), np.array([1.0, 1.0, -1.0, -1.0]), C=1.0)
-    >>> kw.solve(problem, kw.solvers.GFB(scale=0.5)).gap <= 1e-3
+    >>> problem = kw.Problem(gram, kw.losses.Hinge().bind([1, 1, -1, -1]), kw.penalties.Lp(2))
+    >>> kw.solve(problem, kw.solvers.literature.GFB(scale=0.5)).gap <= 1e-3
     True
     """
 
     name = "gfb"
-    needs = ("diagonal", "features", "fold", "lift", "segments")
     unit = 0.2
 
+    def refuse(self, problem: Problem) -> str | None:
+        if not isinstance(problem.gram, LowRankGram):
+            return f"works on features in one array, not {type(problem.gram).__name__}: use solver='gfb-merged'."
+        return super().refuse(problem)
+
     def _parts(self, problem: Problem, weights: np.ndarray, gamma: Array) -> Array:
-        gram, xp = problem.gram, namespace(gamma)
-        parts = _lift_each(gram, gram.per_column(np.sqrt(weights)) * gamma)
-        bias = problem.loss.best_bias(xp.sum(parts, axis=0), problem.y, problem.C)
+        gram, xp = _features(problem), namespace(gamma)
+        parts = _matvec_each(gram, gram.per_column(np.sqrt(weights)) * gamma)
+        bias = problem.best_bias(xp.sum(parts, axis=0))
         return xp.concat([parts, bias + 0.0 * parts[:1, :]])
 
     def _measure(self, problem: Problem) -> list[tuple[Array, Array]]:
         """Return the eigenvalues and eigenvectors of each ``V_k' V_k``."""
-        gram, xp = problem.gram, namespace(problem.y)
+        gram = _features(problem)
+        xp = namespace(gram.features)
         totals: list[Array] = [0.0] * gram.ranks.size
         for rows in gram.chunks():
             block = xp.astype(gram.features[rows, :], xp.float64)
@@ -236,13 +252,13 @@ class GFB(_Splitting):
         ]
 
     def _project(self, problem: Problem, state: GFBState, gamma: Array, duals: Array) -> tuple[Array, Array]:
-        gram, xp = problem.gram, namespace(gamma)
+        gram, xp = _features(problem), namespace(gamma)
         root = state.scale * gram.per_column(np.sqrt(state.weights))
-        apart = gamma - root * _fold_each(gram, duals)
+        apart = gamma - root * _rmatvec_each(gram, duals)
         segments = zip(gram.segments(), state.solve, strict=True)
         shift = xp.concat([inverse @ apart[first : first + rank] for (first, rank), inverse in segments])
         even = duals[-1:, :] - xp.mean(duals[-1:, :])
-        return gamma - shift, xp.concat([duals[:-1, :] + _lift_each(gram, root * shift), even])
+        return gamma - shift, xp.concat([duals[:-1, :] + _matvec_each(gram, root * shift), even])
 
 
 class MergedGFB(_Splitting):
@@ -262,51 +278,56 @@ class MergedGFB(_Splitting):
     >>> import kernelweave as kw
     >>> V = np.array([[1.0, 0.0], [2.0, 1.0], [-1.0, 1.0], [-2.0, 0.0]])
     >>> gram = kw.grams.LowRankGram(V, ranks=[1, 1])
-    >>> problem = kw.Problem(gram, kw.losses.Hinge(), kw.penalties.Lp(2), np.array([1.0, 1.0, -1.0, -1.0]), C=1.0)
+    >>> problem = kw.Problem(gram, kw.losses.Hinge().bind([1, 1, -1, -1]), kw.penalties.Lp(2))
     >>> kw.solve(problem, "gfb-merged").gap <= 1e-3
     True
     """
 
     name = "gfb-merged"
-    needs = ("diagonal", "fold", "lift", "weighted")
     unit = 0.4
 
     def _parts(self, problem: Problem, weights: np.ndarray, gamma: Array) -> Array:
-        gram = problem.gram
-        f = gram.lift(gram.per_column(np.sqrt(weights)) * gamma)
-        return (f + problem.loss.best_bias(f, problem.y, problem.C))[None, :]
+        gram = factors(problem)
+        f = gram.matvec(gram.per_column(np.sqrt(weights)) * gamma)
+        return (f + problem.best_bias(f))[None, :]
 
     def _measure(self, problem: Problem) -> tuple[Array, Array]:
         """Return ``V' V`` and the sums of the columns of ``V``."""
-        one = 0.0 * problem.y + 1.0
-        return problem.gram.weighted(one), problem.gram.fold(one)
+        gram, one = factors(problem), problem.loss.zero + 1.0
+        return gram.weighted(one), gram.rmatvec(one)
 
     def _weigh(self, problem: Problem, state: GFBState) -> None:
         """Factor ``I + scale^2 W^1/2 V' V W^1/2``, and what the balance adds to it."""
         square, sums = state.shape
-        xp, root = namespace(square), state.scale * problem.gram.per_column(np.sqrt(state.weights))
+        xp, root = namespace(square), state.scale * factors(problem).per_column(np.sqrt(state.weights))
         eye = xp.eye(square.shape[0], dtype=square.dtype, device=device_of(square))
         solve = cholesky(square * (root[:, None] * root[None, :]) + eye)
         assert solve is not None
         tilt = solve(root * sums)
-        state.solve = solve, tilt, problem.y.shape[0] - float((root * sums) @ tilt)
+        state.solve = solve, tilt, problem.n - float((root * sums) @ tilt)
 
     def _project(self, problem: Problem, state: GFBState, gamma: Array, duals: Array) -> tuple[Array, Array]:
-        gram, xp = problem.gram, namespace(gamma)
+        gram, xp = factors(problem), namespace(gamma)
         solve, tilt, spare = state.solve
         root = state.scale * gram.per_column(np.sqrt(state.weights))
-        lean = solve(gamma - root * gram.fold(duals[0, :]))
+        lean = solve(gamma - root * gram.rmatvec(duals[0, :]))
         bias = (float(xp.sum(duals)) + float((root * state.shape[1]) @ lean)) / spare
         shift = lean + bias * tilt
-        return gamma - shift, duals + gram.lift(root * shift)[None, :] - bias
+        return gamma - shift, duals + gram.matvec(root * shift)[None, :] - bias
+
+
+def _features(problem: Problem) -> LowRankGram:
+    """Return the kernels as features in one array."""
+    assert isinstance(problem.gram, LowRankGram)
+    return problem.gram
 
 
 def _between(value: Any, top: float) -> bool:
     return isinstance(value, Real) and 0 < float(value) < top
 
 
-def _fold_each(
-    gram: GramStack,
+def _rmatvec_each(
+    gram: LowRankGram,
     duals: Array,  # (m or more, n)
 ) -> Array:  # (D,)
     """Return ``V_k' duals_k`` of each kernel."""
@@ -318,8 +339,8 @@ def _fold_each(
     return total
 
 
-def _lift_each(
-    gram: GramStack,
+def _matvec_each(
+    gram: LowRankGram,
     z: Array,  # (D,)
 ) -> Array:  # (m, n)
     """Return ``V_k z_k`` of each kernel."""

@@ -8,18 +8,27 @@ from typing import Any
 
 import numpy as np
 
-from ..grams.dense import DenseGram
-from ..losses import Hinge, SquaredHinge
-from ..problem import Certificate, Point, Problem, Status
-from .base import Solver, sparse_only
+from ...grams import CombinableGram, DenseGram, EntryGram
+from ...problem import Certificate, Point, Problem, Status
+from ..base import Solver, combinable, l1_only
+from .terms import MarginTerms, margin_terms
 
 STEPS = ("searched", "annealed", "paper")
-BATCH = 128  # steps in one iteration, once that many have been made
-FALL = 0.7  # a point is worth judging when its bounds are this much nearer to each other than the last one's
-ROUGH = 1e-2  # relative gap below which other solvers are much faster
-FAINT = 1e-3  # share of the weight below which a kernel is left out of the final model, if that certifies
-LEAST = 1e-12  # relative distance of the bounds at which floating point has no more to give
-RATE = 1.5  # a distance of the bounds of 1/x is reached in about x**RATE steps
+
+
+@dataclass(frozen=True)
+class MWUSettings:
+    """Constants of multiplicative weights."""
+
+    batch: int = 128  #: steps in one iteration, once that many have been made
+    fall: float = 0.7  #: a point is worth judging when its bounds are this much nearer to each other than the last's
+    rough: float = 1e-2  #: relative gap below which other solvers are much faster
+    faint: float = 1e-3  #: share of the weight below which a kernel is left out of the final model, if that certifies
+    least: float = 1e-12  #: relative distance of the bounds at which floating point has no more to give
+    rate: float = 1.5  #: a distance of the bounds of 1/x is reached in about x**rate steps
+
+
+SETTINGS = MWUSettings()
 
 
 @dataclass
@@ -60,16 +69,17 @@ class MWU(Solver):
     --------
     >>> import numpy as np
     >>> from kernelweave import DenseGram, Problem, losses, penalties, solve
-    >>> from kernelweave.solvers.mwu import MWU
+    >>> from kernelweave.solvers.literature import MWU
     >>> x = np.array([-2.0, -1.0, 1.0, 2.0])
     >>> stack = np.stack([np.outer(x, x), np.exp(-((x[:, None] - x) ** 2))], axis=2)
-    >>> problem = Problem(DenseGram(stack), losses.SquaredHinge(), penalties.L1(), np.sign(x), C=1.0)
+    >>> problem = Problem(DenseGram(stack), losses.SquaredHinge().bind(np.sign(x)), penalties.L1())
     >>> solve(problem, MWU(), tol=1e-2).converged
     True
     """
 
     name = "mwu"
-    needs = ("spread", "diagonal")
+    needs = (CombinableGram,)
+    kinks = False
 
     def __init__(self, steps: str = "searched", nu: float | None = None, eps: float | None = None):
         self.steps = steps
@@ -77,31 +87,24 @@ class MWU(Solver):
         self.eps = eps
 
     def refuse(self, problem: Problem) -> str | None:
-        if sparse_only(problem):
-            return sparse_only(problem)
-        if not isinstance(problem.loss, Hinge | SquaredHinge):
+        if l1_only(problem):
+            return l1_only(problem)
+        terms = margin_terms(problem.loss.box)
+        if terms is None:
             return f"needs loss='hinge' or 'squared_hinge', not {problem.loss}."
-        if not np.ptp(np.sign(problem.y)):
+        if not np.ptp(terms.sign):
             return "needs samples of both classes in y."
         if self.steps not in STEPS:
             return f"knows steps={', '.join(map(repr, STEPS))}, not {self.steps!r}."
         if self.eps is not None and (self.steps != "paper" or not self.eps > 0):
             return "takes eps only with steps='paper', and only above 0: leave it out to follow tol."
-        return None if self.nu is None else self._refuse_nu(problem, self.nu)
-
-    def _refuse_nu(self, problem: Problem, nu: float) -> str | None:
-        if not isinstance(problem.loss, Hinge):
-            return f"takes nu only with loss='hinge', not {problem.loss}."
-        if np.ptp(problem.C):
-            return "takes nu only where C is the same for every sample: leave nu out to use these costs."
-        most = 2.0 * min(float(np.mean(problem.y > 0)), float(np.mean(problem.y < 0)))
-        return None if 0 < nu <= most else f"needs nu above 0 and, with these classes, at most {most:.3g}; got {nu}."
+        return None if self.nu is None else _refuse_nu(problem, terms, self.nu)
 
     def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> MWUState:
-        if tol < ROUGH:
-            faster = "sqp" if isinstance(problem.gram, DenseGram) else "proximal"
+        if tol < SETTINGS.rough:
+            rough, faster = SETTINGS.rough, "proximal" if problem.gram.on_demand else "sqp"
             warnings.warn(
-                f"solver 'mwu' is slow below a relative gap of {ROUGH:g}: for tol={tol:g} use solver={faster!r}.",
+                f"solver 'mwu' is slow below a relative gap of {rough:g}: for tol={tol:g} use solver={faster!r}.",
                 UserWarning,
                 stacklevel=2,
             )
@@ -109,7 +112,9 @@ class MWU(Solver):
         work, radius = state.work, _radius(problem)
         work.slope[:] = radius
         work.facts["accuracy"] = 0.5 * tol
-        work.facts["aim"] = FALL if self.nu is None else 0.5 * tol  # with nu, C must not choose among rough points
+        work.facts["aim"] = SETTINGS.fall
+        if self.nu is not None:
+            work.facts["aim"] = 0.5 * tol  # C must not choose among rough points
         work.facts["searched"] = self.steps == "searched"
         if self.steps == "paper":
             work.facts["radius"], work.facts["eps"] = radius, self.eps or 0.0
@@ -118,7 +123,7 @@ class MWU(Solver):
 
     def _begin(self, problem: Problem, state: MWUState, start: np.ndarray | None) -> None:
         """Put the point at ``start``, or at a vertex; it weighs as many steps as would have led to it."""
-        from ..compiled import mwu as engine
+        from ...compiled import mwu as engine
 
         work = state.work
         work.facts["steps"] = 1.0
@@ -127,7 +132,7 @@ class MWU(Solver):
         if work.point.any() and np.all(np.abs(work.point) <= work.cap):
             self.refresh(problem, state)
             engine.look(work)
-            work.facts["steps"] = np.ceil(max(work.facts["width"], ROUGH) ** -RATE)
+            work.facts["steps"] = np.ceil(max(work.facts["width"], SETTINGS.rough) ** -SETTINGS.rate)
         else:
             engine.lowest(work) if np.isinf(work.cap[0]) else engine.fill(work)
             work.point[:] = work.vertex
@@ -135,7 +140,7 @@ class MWU(Solver):
 
     def step(self, problem: Problem, state: MWUState) -> bool:
         facts = state.work.facts
-        ready = _march(problem, state.work, int(min(facts["steps"], BATCH)))
+        ready = _march(problem, state.work, int(min(facts["steps"], SETTINGS.batch)))
         state.trace.append((int(facts["steps"]), float(facts["lower"]), float(facts["upper"])))
         return ready
 
@@ -143,7 +148,7 @@ class MWU(Solver):
         work = state.work
         prices = problem.penalty.prices(work.unit.size)
         total = float(work.best_mixed.sum()) or 1.0
-        f = work.y * work.best_slope / total - work.ridge * work.best_point
+        f = work.sign * work.best_slope / total - work.ridge * work.best_point
         q = np.maximum(work.best_energy * work.unit * prices, 0.0)
         size = self._size(problem, work)
         return Point(size * work.best_point, work.best_mixed / total / prices, size**2 * q, size * f)
@@ -153,23 +158,24 @@ class MWU(Solver):
         facts, held = work.facts, work.best_point != 0
         if not np.isfinite(work.cap[0]):
             return float(facts["best_upper"]) ** -2
-        room = float(np.min(problem.C[held] / np.abs(work.best_point[held])))
+        room = float(np.min(_terms(problem).cap[held] / np.abs(work.best_point[held])))
         if facts["free"]:
             multiplier = float(np.max(work.best_energy * work.unit)) / float(np.abs(work.best_point).sum())
         else:
             multiplier = float(facts["best_upper"] * facts["best_margin"])
         return min(1.0 / multiplier, room) if multiplier > 0 else room
 
-    def heed(self, problem: Problem, state: MWUState, certificate: Certificate) -> Status | None:
+    def adapt(self, problem: Problem, state: MWUState, certificate: Certificate) -> Status | None:
         facts = state.work.facts
         width = float(facts["width"])
         goal = float(facts["accuracy"] if self.eps is None else self.eps / facts["upper"])
         if width <= goal:
             if self.nu is not None or self.eps is not None:
                 return Status.OWN_TEST
-            facts["accuracy"] = FALL * width
-        facts["aim"] = goal if FALL * width < goal < width else FALL * width
-        return None if width > LEAST else Status.STALLED
+            facts["accuracy"] = SETTINGS.fall * width
+        nearer = SETTINGS.fall * width
+        facts["aim"] = goal if nearer < goal < width else nearer
+        return None if width > SETTINGS.least else Status.STALLED
 
     def refresh(self, problem: Problem, state: MWUState) -> None:
         work = state.work
@@ -180,7 +186,7 @@ class MWU(Solver):
     def finish(self, problem: Problem, point: Point) -> list[Point]:
         prices = problem.penalty.prices(point.weights.size)
         shares = point.weights * prices
-        kept = np.where(shares < FAINT * shares.sum(), 0.0, shares)
+        kept = np.where(shares < SETTINGS.faint * shares.sum(), 0.0, shares)
         if np.count_nonzero(kept) == np.count_nonzero(shares):
             return []
         return [Point(point.beta, kept / kept.sum() / prices)]
@@ -188,46 +194,66 @@ class MWU(Solver):
 
 def _workspace(problem: Problem, nu: float | None) -> Any:
     """Return the work space of a problem, at no point yet."""
-    from ..compiled import mwu as engine
+    from ...compiled import mwu as engine
 
-    n, m = problem.gram.shape
-    work = engine.workspace(problem.y, m)
-    scale = problem.gram.scale if isinstance(problem.gram, DenseGram) else np.ones(m)
-    work.unit[:] = scale / problem.penalty.prices(m)
-    if isinstance(problem.loss, Hinge):
-        work.cap[:] = problem.C if nu is None else 1.0 / (nu * n)
+    (n, m), terms, stored = problem.gram.shape, _terms(problem), _stored(problem)
+    work = engine.workspace(terms.sign, m)
+    work.unit[:] = (np.ones(m) if stored is None else stored[1]) / problem.penalty.prices(m)
+    work.ridge[:] = terms.ridge
+    if terms.hinge:
+        work.cap[:] = terms.cap if nu is None else 1.0 / (nu * n)
         work.facts["free"] = nu is None
-    else:
-        work.ridge[:] = 1.0 / problem.C
     return work
 
 
 def _radius(problem: Problem) -> float:
     """Return the largest norm of a sample in any kernel, which is the width of the set of moves."""
     prices = problem.penalty.prices(problem.gram.shape[1])
-    ridge = np.zeros(problem.y.size) if isinstance(problem.loss, Hinge) else 1.0 / problem.C
-    norms = problem.gram.diagonal() / prices + ridge[:, None]
+    norms = problem.gram.diagonal() / prices + _terms(problem).ridge[:, None]
     return float(np.sqrt(norms.max())) or 1.0
 
 
-def _plain(problem: Problem) -> Any:
+def _terms(problem: Problem) -> MarginTerms:
+    """Return the dual as that of the hinge or the squared hinge, which it is."""
+    terms = margin_terms(problem.loss.box)
+    assert terms is not None
+    return terms
+
+
+def _refuse_nu(problem: Problem, terms: MarginTerms, nu: float) -> str | None:
+    """Return why there can be no such nu, as the end of a sentence, or None."""
+    if not terms.hinge:
+        return f"takes nu only with loss='hinge', not {problem.loss}."
+    if np.ptp(terms.cap):
+        return "takes nu only where C is the same for every sample: leave nu out to use these costs."
+    most = 2.0 * min(float(np.mean(terms.sign > 0)), float(np.mean(terms.sign < 0)))
+    return None if 0 < nu <= most else f"needs nu above 0 and, with these classes, at most {most:.3g}; got {nu}."
+
+
+def _stored(problem: Problem) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the entries of the kernels and their scales, where these are stored."""
+    return problem.gram.stored if isinstance(problem.gram, EntryGram) else None
+
+
+def _plain(problem: Problem) -> CombinableGram:
     """Return the stack whose products the work space holds: a stored one without its scale."""
-    return DenseGram(problem.gram.stack) if isinstance(problem.gram, DenseGram) else problem.gram
+    stored = _stored(problem)
+    return combinable(problem) if stored is None else DenseGram(stored[0])
 
 
 def _march(problem: Problem, work: Any, budget: int) -> bool:
     """Make up to ``budget`` steps; True when the aim is met."""
-    from ..compiled import mwu as engine
+    from ...compiled import mwu as engine
 
-    if isinstance(problem.gram, DenseGram):
-        n, m = problem.gram.shape
-        return engine.march(problem.gram.stack.reshape(n, n * m), work, budget)
+    stored, (n, m) = _stored(problem), problem.gram.shape
+    if stored is not None:
+        return engine.march(stored[0].reshape(n, n * m), work, budget)
     for _ in range(budget):
         if engine.look(work):
             return True
         count, afresh = engine.plan(work)
         if afresh:
             work.ahead[:] = 0.0
-        work.ahead[:] += problem.gram.spread(work.delta[:count], work.columns[:count])
+        work.ahead[:] += combinable(problem).weighted_columns(work.delta[:count], work.columns[:count])
         engine.walk(work)
     return False

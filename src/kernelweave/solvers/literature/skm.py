@@ -7,13 +7,26 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linprog
 
-from ..losses.base import BoxQuadratic
-from ..penalties.norms import MoreauYosida
-from ..problem import Certificate, Point, Problem, Status
-from .base import Solver, sparse_only
-from .smo import SMOState, begin, point_of, recompute, sweep, violation_of
+from ...grams import EntryGram
+from ...losses.base import DualTerms
+from ...penalties import MoreauYosida
+from ...problem import Certificate, Point, Problem, Status
+from ..base import Solver, entries, l1_only
+from ..smo import SMOState, begin, point_of, recompute, sweep, violation_of
 
-LEAST_KAPPA = 2.0**-12  # below this the steps grow without end
+
+@dataclass(frozen=True)
+class SKMSettings:
+    """Constants of the continuation."""
+
+    first: float = 1.0  #: smoothing of the first stage
+    less: float = 0.5  #: factor of the smoothing from stage to stage
+    least: float = 2.0**-12  #: smoothing below which the steps grow without end
+    sharper: float = 0.3  #: factor of the violation from stage to stage
+    slack: float = 1e-9  #: share by which optimality may be missed through rounding
+
+
+SETTINGS = SKMSettings()
 
 
 @dataclass
@@ -37,7 +50,8 @@ class SKM(Solver):
         Stop as the paper does, when its (eps1, eps2)-optimality holds, and not on the duality gap alone. Both are in
         units of the objective and of the decision values.
     stage_tol : float, default=1e-3
-        Violation at which the first stage is solved; it falls with the smoothing, which the gap asks for.
+        Violation at which the first stage is solved, in decision values (of labels -1 and +1, or half the range of
+        other targets); it falls with the smoothing, which the gap asks for.
     sparsify : bool, default=False
         At the end drop every kernel without which optimality can still be had, by linear programmes.
     working_set : int or "auto", default="auto"
@@ -46,12 +60,13 @@ class SKM(Solver):
     Examples
     --------
     >>> import kernelweave as kw
-    >>> kw.solvers.SKM(sparsify=True).name
+    >>> kw.solvers.literature.SKM(sparsify=True).name
     'skm'
     """
 
     name = "skm"
-    needs = ("block", "spread")
+    needs = (EntryGram,)
+    kinks = False
 
     def __init__(
         self,
@@ -70,29 +85,30 @@ class SKM(Solver):
     def refuse(self, problem: Problem) -> str | None:
         if (self.eps1 is None) != (self.eps2 is None):
             return "needs both eps1 and eps2, or neither."
-        return sparse_only(problem)
+        return l1_only(problem)
 
     def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> SKMState:
-        state = SKMState(begin(problem, _smoothed(problem, 1.0), start), kappa=1.0)
-        state.smo.eps = 0.5 * self.stage_tol
+        kappa = SETTINGS.first
+        state = SKMState(begin(problem, _smoothed(problem, kappa), start), kappa)
+        state.smo.eps = 0.5 * self.stage_tol * state.smo.unit
         return state
 
     def step(self, problem: Problem, state: SKMState) -> bool:
         return sweep(problem, state.smo, self.working_set)
 
     def read(self, problem: Problem, state: SKMState) -> Point:
-        return point_of(state.smo, state.smo.penalty.unsmoothed(state.smo.q))
+        return point_of(state.smo, _smoothed(problem, state.kappa).unsmoothed(state.smo.q))
 
-    def heed(self, problem: Problem, state: SKMState, certificate: Certificate) -> Status | None:
+    def adapt(self, problem: Problem, state: SKMState, certificate: Certificate) -> Status | None:
         smo = state.smo
-        weights = smo.penalty.unsmoothed(smo.q)
+        weights = _smoothed(problem, state.kappa).unsmoothed(smo.q)
         state.eps1, state.eps2 = optimality(problem, smo.box, smo.beta, smo.g, weights)
         if self.eps1 is not None and self.eps2 is not None and state.eps1 <= self.eps1 and state.eps2 <= self.eps2:
             return Status.OWN_TEST
-        if state.kappa <= LEAST_KAPPA:
+        if state.kappa <= SETTINGS.least:
             return Status.STALLED
-        state.kappa *= 0.5
-        smo.eps *= 0.3
+        state.kappa *= SETTINGS.less
+        smo.eps *= SETTINGS.sharper
         smo.penalty = _smoothed(problem, state.kappa)
         return None
 
@@ -110,7 +126,7 @@ def _smoothed(problem: Problem, kappa: float) -> MoreauYosida:
 
 def optimality(
     problem: Problem,
-    box: BoxQuadratic,
+    box: DualTerms,
     beta: np.ndarray,  # (n,)
     g: np.ndarray,  # (n, m)
     weights: np.ndarray,  # (m,)
@@ -128,13 +144,13 @@ def sparsify(problem: Problem, point: Point, eps1: float | None = None, eps2: fl
 
     By default the point is kept as optimal as it is.
     """
-    box = problem.loss.quadratic(problem.y, problem.C)
-    g = problem.gram.products(point.beta)
+    box = problem.loss.box
+    g = entries(problem).products(point.beta)
     now1, now2 = optimality(problem, box, point.beta, g, point.weights)
     eps1, eps2 = max(now1, eps1 or 0.0), max(now2, eps2 or 0.0)
     prices = problem.penalty.prices(point.weights.size)
     costs = point.beta @ g / prices
-    kept = np.flatnonzero(0.5 * (costs.max() - costs) <= eps1 * (1 + 1e-9)).tolist()
+    kept = np.flatnonzero(0.5 * (costs.max() - costs) <= eps1 * (1 + SETTINGS.slack)).tolist()
     best = _feasible(problem, box, point.beta, g, prices, kept, eps2)
     for k in sorted(kept, key=lambda k: point.weights[k]):
         trial = [j for j in kept if j != k]
@@ -146,7 +162,7 @@ def sparsify(problem: Problem, point: Point, eps1: float | None = None, eps2: fl
 
 def _feasible(
     problem: Problem,
-    box: BoxQuadratic,
+    box: DualTerms,
     beta: np.ndarray,
     g: np.ndarray,
     prices: np.ndarray,
@@ -157,7 +173,7 @@ def _feasible(
     up, down = beta < box.upper, beta > box.lower
     base = box.ridge * beta - box.linear
     bias = np.ones((beta.size, 1))
-    slack = eps2 * (1 + 1e-9)
+    slack = eps2 * (1 + SETTINGS.slack)
     columns = g[:, kernels]
     falling = np.hstack([columns, -bias])[down], (slack - base)[down]
     rising = np.hstack([-columns, bias])[up], (slack + base)[up]

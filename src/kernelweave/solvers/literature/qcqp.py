@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..penalties.base import awake
-from ..problem import Certificate, Point, Problem, Status
-from .base import Solver, sparse_only
-from .machines import NEEDS
+from ...grams import EntryGram
+from ...penalties.base import positive_energies
+from ...problem import Certificate, Point, Problem, Status
+from ..base import Solver, entries, l1_only, unit_of
+from ..svm import combined
+from .terms import mean_cost
 
 ATTEMPTS: list[dict[str, Any]] = [  # settings of the cone solver, the next ones where the last did not do
     {"tol": 1e-8, "equilibrate_enable": False},
@@ -19,8 +21,17 @@ ATTEMPTS: list[dict[str, Any]] = [  # settings of the cone solver, the next ones
     {"tol": 1e-12, "max_step_fraction": 0.8},
     {"tol": 1e-12, "max_step_fraction": 0.5},
 ]
-RANK = 1e-14  # share of the largest eigenvalue of a kernel below which a direction is rounding
-FAINT = 1e-5  # share below which a kernel gets weight zero, if that certifies
+
+
+@dataclass(frozen=True)
+class QCQPSettings:
+    """Constants of the cone programme."""
+
+    rank: float = 1e-14  #: share of the largest eigenvalue of a kernel below which a direction is rounding
+    faint: float = 1e-5  #: share below which a kernel gets weight zero, if that certifies
+
+
+SETTINGS = QCQPSettings()
 
 
 @dataclass
@@ -48,10 +59,11 @@ class QCQP(Solver):
     """
 
     name = "qcqp"
-    needs = NEEDS
+    needs = (EntryGram,)
+    kinks = False
 
     def refuse(self, problem: Problem) -> str | None:
-        return sparse_only(problem)
+        return l1_only(problem)
 
     def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> QCQPState:
         n, m = problem.gram.shape
@@ -62,15 +74,15 @@ class QCQP(Solver):
         *parts, tops = state.programme
         answer = _clarabel().DefaultSolver(*parts, _settings(**ATTEMPTS[state.attempt])).solve()
         x, z = np.nan_to_num(answer.x), np.nan_to_num(answer.z)
-        shares = awake(z[tops] + z[tops + 1])
-        beta = problem.feasible(float(problem.C.mean()) * x[: problem.y.size])
+        shares = positive_energies(z[tops] + z[tops + 1])
+        beta = problem.feasible(mean_cost(problem.loss.box, unit_of(problem)) * x[: problem.n])
         state.point = Point(beta, shares / shares.sum() / problem.penalty.prices(shares.size))
         return True
 
     def read(self, problem: Problem, state: QCQPState) -> Point:
         return state.point
 
-    def heed(self, problem: Problem, state: QCQPState, certificate: Certificate) -> Status | None:
+    def adapt(self, problem: Problem, state: QCQPState, certificate: Certificate) -> Status | None:
         state.attempt += 1
         return Status.STALLED if state.attempt == len(ATTEMPTS) else None
 
@@ -78,7 +90,7 @@ class QCQP(Solver):
         """Offer the weights without those that are next to nothing."""
         prices = problem.penalty.prices(point.weights.size)
         shares = point.weights * prices
-        kept = np.where(shares > FAINT, shares, 0.0)
+        kept = np.where(shares > SETTINGS.faint, shares, 0.0)
         return [] if kept.all() else [Point(point.beta, kept / kept.sum() / prices)]
 
 
@@ -102,11 +114,12 @@ def _settings(tol: float, **options: Any) -> Any:
 def _programme(problem: Problem, clarabel: Any) -> tuple[Any, ...]:
     """Return P, q, A, b and the cones of Clarabel's form, and the row of each kernel's cone.
 
-    The unknowns are ``x = beta / c`` and ``t / c``, with c the mean of C, so that neither is large or small, and a cone
-    says ``|v|^2 <= t / c`` as ``|(2 v, t / c - 1)| <= t / c + 1`` with ``|v|^2 = 1/2 c x' K_k x / d_k^2``.
+    The unknowns are ``x = beta / c`` and ``s = t / (c u)``, with c the mean cost and u the size of the targets, so that
+    neither is large or small, and a cone says ``|v|^2 <= s`` as ``|(2 v, s - 1)| <= s + 1`` with
+    ``|v|^2 = 1/2 (c / u) x' K_k x / d_k^2``.
     """
-    (n, m), c = problem.gram.shape, float(problem.C.mean())
-    box, prices = problem.loss.quadratic(problem.y, problem.C), problem.penalty.prices(problem.gram.shape[1])
+    (n, m), box, u = problem.gram.shape, problem.loss.box, unit_of(problem)
+    c, prices = mean_cost(box, u), problem.penalty.prices(m)
     upper, lower = np.flatnonzero(np.isfinite(box.upper)), np.flatnonzero(np.isfinite(box.lower))
     eye = sparse.eye_array(n, n + 1, format="csr")
     rows = [np.append(np.ones(n), 0.0)[None, :], eye[upper], -eye[lower]]
@@ -114,21 +127,21 @@ def _programme(problem: Problem, clarabel: Any) -> tuple[Any, ...]:
     cones = [clarabel.ZeroConeT(1), clarabel.NonnegativeConeT(upper.size + lower.size)]
     tops, height = [], 1 + upper.size + lower.size
     for k in range(m):
-        factor = _factor(problem.gram.combine(np.arange(n), np.eye(m)[k]) * (0.5 * c / prices[k]))
+        factor = _factor(combined(entries(problem), np.eye(m)[k]) * (0.5 * c / u / prices[k]))
         last = np.append(np.zeros(n), -1.0)[None, :]
         rows += [last, last, np.hstack([-2.0 * factor.T, np.zeros((factor.shape[1], 1))])]
         right += [np.array([1.0, -1.0]), np.zeros(factor.shape[1])]
         cones.append(clarabel.SecondOrderConeT(2 + factor.shape[1]))
         tops.append(height)
         height += 2 + factor.shape[1]
-    P = sparse.diags_array(np.append(box.ridge * c, 0.0), format="csc")
+    P = sparse.diags_array(np.append(box.ridge * c / u, 0.0), format="csc")
     A = sparse.vstack([sparse.csc_array(part) for part in rows], format="csc")
-    return P, np.append(-box.linear, 1.0), A, np.concatenate(right), cones, np.array(tops)
+    return P, np.append(-box.linear / u, 1.0), A, np.concatenate(right), cones, np.array(tops)
 
 
 def _factor(kernel: np.ndarray) -> np.ndarray:  # (n, r)
     """Return L with ``L L' = kernel``, as thin as the kernel's numerical rank."""
     values, vectors = np.linalg.eigh(kernel)
-    kept = values > RANK * max(float(values[-1]), 1e-300)
+    kept = values > SETTINGS.rank * max(float(values[-1]), 1e-300)
     kept[-1] = True
     return vectors[:, kept] * np.sqrt(np.maximum(values[kept], 0.0))

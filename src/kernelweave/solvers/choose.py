@@ -1,0 +1,139 @@
+"""Which solver "auto" is: what was fastest, in the benchmarks, on problems of a kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..grams import FactorGram
+from ..problem import Problem
+from .ascent import Ascent
+from .base import Solver, check_pair, factors, takes_loss, unit_of
+from .coordinate import Coordinate
+from .frank_wolfe import FrankWolfe
+from .interior import Interior
+from .newton import Newton
+from .newton_cg import NewtonCG
+from .proximal import Proximal
+from .rows import Rows
+from .smo import SMO
+from .sqp import SQP
+from .ssnal import SsNAL
+
+
+@dataclass(frozen=True)
+class ChoiceSettings:
+    """Where one solver overtakes another; the heft of a problem is its largest cost times the size of its kernels."""
+
+    light: float = 10.0  #: heft up to which single coordinates get there soon
+    rough: float = 30.0  #: heft beyond which passes over single samples become too many
+    heavy: float = 1e5  #: heft beyond which the interior point loses its footing
+    many: int = 10**6  #: entries of the features below which every solver is quick, and the most robust is taken
+    wide: int = 600  #: columns from which a matrix of samples that err is cheaper than one of all samples
+    long: int = 10**4  #: samples from which it is cheaper
+    square: int = 4000  #: samples up to which Newton's steps on a square of samples pay for rows of duals
+    loose: float = 1e-4  #: gap down to which single coordinates are asked for
+
+
+SETTINGS = ChoiceSettings()
+
+
+def choose(problem: Problem, tol: float = 1e-3) -> Solver:
+    """Return the solver that is best for a problem and a gap.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import DenseGram, Problem, losses, penalties
+    >>> from kernelweave.solvers.choose import choose
+    >>> gram = DenseGram(np.eye(4)[:, :, None])
+    >>> choose(Problem(gram, losses.Squared().bind([1.0, 2.0, 3.0, 4.0]), penalties.L1())).name
+    'sqp'
+    """
+    _refuse_what_nothing_takes(problem)
+    if problem.penalty.products:
+        return FrankWolfe()
+    if isinstance(problem.gram, FactorGram):
+        return _on_factors(problem, tol)
+    return _on_kernels(problem)
+
+
+def _refuse_what_nothing_takes(problem: Problem) -> None:
+    """Say what is wrong with a problem that no solver takes, since another solver is no way out."""
+    loss = problem.loss
+    if problem.penalty.products and loss.several:
+        raise ValueError(
+            f"penalty {problem.penalty} weighs products of kernels for one decision value a sample, and {loss} has "
+            "several: use multiclass='ovr', targets='each', or another penalty."
+        )
+    if problem.dual_sum and (loss.several or not loss.quadratic):
+        raise ValueError(
+            f"dual_sum={problem.dual_sum:g} is for losses of one quadratic dual a sample, such as OneClass, not for "
+            f"{loss}: use dual_sum=0.0."
+        )
+
+
+def _on_kernels(problem: Problem) -> Solver:
+    loss = problem.loss
+    if loss.smooth and (loss.several or loss.terms is None):
+        return NewtonCG()
+    if loss.several or not problem.bias or not loss.quadratic:
+        return Ascent()
+    if problem.gram.on_demand:  # each column costs: the solvers that ask for the fewest
+        return Proximal() if problem.penalty.on_simplex else SMO()
+    return SMO() if problem.penalty.kinked else SQP()
+
+
+def _on_factors(problem: Problem, tol: float) -> Solver:
+    loss, host = problem.loss, factors(problem).host_features is not None
+    if loss.smooth and (loss.several or loss.terms is None):
+        return NewtonCG()
+    if loss.several or not problem.bias:
+        return _rows_or_table(problem)
+    if loss.smooth and (not loss.quadratic or not loss.box.bounded):
+        return Newton()
+    if not host or problem.dual_sum:
+        return Interior()
+    n, columns = problem.n, factors(problem).columns
+    heft = _heft(problem)
+    easy = heft <= SETTINGS.light and tol >= SETTINGS.loose and problem.penalty.smooth and n * columns >= SETTINGS.many
+    if easy and _fits(Coordinate(), problem):
+        return Coordinate()
+    large = n > SETTINGS.long or columns > SETTINGS.wide or heft > SETTINGS.heavy
+    return SsNAL() if large and _fits(SsNAL(), problem) else Interior()
+
+
+def _rows_or_table(problem: Problem) -> Solver:
+    """Return single rows of duals for small costs, Newton's steps on a square of samples for large ones.
+
+    Features of other libraries have neither: where the loss has a curvature, its products do.
+    """
+    if factors(problem).host_features is None and takes_loss(problem.loss, NewtonCG.takes):
+        return NewtonCG()
+    if problem.bias or (problem.loss.several and problem.loss.elementwise):
+        return Ascent()
+    if _heft(problem) <= SETTINGS.rough or problem.n > SETTINGS.square:
+        return Coordinate() if problem.loss.quadratic else Rows()
+    return Ascent()
+
+
+def _fits(solver: Solver, problem: Problem) -> bool:
+    """Whether a solver takes a problem."""
+    try:
+        check_pair(problem, solver)
+    except ValueError:
+        return False
+    return True
+
+
+def _heft(problem: Problem) -> float:
+    """Return the largest cost times the mean size of a kernel's entry of a sample, in units of the slopes."""
+    gram = factors(problem)
+    features = gram.host_features
+    if features is None:
+        return np.inf
+    few = features[:: max(1, features.shape[0] // 1000)]
+    size = float(np.sum(few.astype(float) ** 2)) / (few.shape[0] * gram.shape[1])
+    unit = 1.0 if problem.loss.terms is None or problem.loss.terms.entropic else unit_of(problem)
+    return float(problem.loss.C.max()) * size / unit

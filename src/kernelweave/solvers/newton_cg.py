@@ -1,0 +1,284 @@
+"""Newton's method with conjugate gradients, for every loss with a curvature: rows of probabilities and survival too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array, like, namespace, to_host
+from ..grams import CombinableGram, FactorGram
+from ..penalties import Fixed
+from ..penalties.base import MixingPenalty
+from ..problem import Certificate, Point, Problem, Status
+from .base import Solver, combinable, factors, no_gradient, without_faint_shares
+
+
+@dataclass(frozen=True)
+class NewtonCGSettings:
+    """Constants of Newton's method with conjugate gradients."""
+
+    loose: float = 0.3  #: share of the residual that the first steps leave
+    tightest: float = 1e-8  #: share that any step leaves, at least
+    iterations: int = 400  #: of conjugate gradients in a step, at most
+    halvings: int = 30  #: of a step along which the objective does not fall
+    armijo: float = 1e-4  #: share of the promised fall that a step must bring
+    behind: float = 0.3  #: share of the width due to the weights at which a proximal stage is left for the next
+    strength: float = 10.0  #: of the first proximal stage
+    growth: float = 3.0  #: of the proximal step from stage to stage
+    strongest: float = 3e3  #: most strength of a proximal step
+    floor: float = 1e-4  #: times tol: share every kernel keeps while the weights move, so that it can come back
+    trim: float = 1e-6  #: times tol: share below which a kernel gets weight zero at once
+    slow: float = 0.5  #: share of its width that a step leaves of it after which the next one is solved more closely
+    patience: int = 6  #: steps without any fall after which that is the end
+
+
+SETTINGS = NewtonCGSettings()
+
+
+@dataclass
+class NewtonCGState:
+    """A model ``f = K_w beta`` with the outputs of its kernels, and how closely the next step is to be solved."""
+
+    penalty: MixingPenalty
+    beta: Array  # as the problem's duals are
+    g: Array  # (n, m) or (c, n, m) outputs K_k beta
+    q: np.ndarray  # (m,)
+    f: Array  # K_w beta
+    bias: Any
+    value: float  # of the objective with the penalty followed
+    tol: float
+    close: float = SETTINGS.loose
+    width: float = np.inf
+    stuck: int = 0
+
+
+class NewtonCG(Solver):
+    """Newton's method on the decision values, each step solved by conjugate gradients; for all losses with a curvature.
+
+    With ``f = K_w beta``, the slope of the objective in beta is ``S (beta + L'(f))``, S being the derivative of f: one
+    combined kernel plus a correction of the rank of the kernels in play. A step solves
+    ``(I + L'' S) x = -L'(f) - beta`` by conjugate gradients in the inner product of S, which need the curvature of the
+    loss only as products with it. So the loss may be no sum over samples (survival), or have rows of decision values
+    (softmax), and kernels may be stored or features of any library. The best bias is followed exactly. For l1 the
+    weights follow entropic proximal stages.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import DenseGram, Problem, losses, penalties, solve
+    >>> x = np.linspace(-1.0, 1.0, 12)
+    >>> gram = DenseGram(np.stack([np.outer(x, x), np.exp(-((x[:, None] - x) ** 2))], axis=2))
+    >>> loss = losses.Softmax().bind(np.repeat([0, 1, 2], 4), C=10.0)
+    >>> solve(Problem(gram, loss, penalties.L1()), "newton-cg").gap <= 1e-3
+    True
+    """
+
+    name = "newton-cg"
+    needs = (FactorGram, CombinableGram)
+    takes = ("smooth",)
+    biasless = True
+    several = True
+    precise = 1e-9
+
+    def refuse(self, problem: Problem) -> str | None:
+        return no_gradient(problem)
+
+    def init(self, problem: Problem, start: Any, tol: float) -> NewtonCGState:
+        m = problem.gram.shape[1]
+        flat = Fixed(problem.penalty.weights_of_norms(np.ones(m)))
+        zero = problem.loss.zero
+        started = start is not None and bool(namespace(start).any(start != 0))
+        state = NewtonCGState(flat, start if started else zero, None, np.zeros(m), zero, 0.0, np.inf, tol)
+        self.refresh(problem, state)
+        if started:
+            _follow(problem, state, problem.penalty.stage(state.q, strength=SETTINGS.strength))
+        return state
+
+    def step(self, problem: Problem, state: NewtonCGState) -> bool:
+        if not state.penalty.weights(state.q).any():
+            _leave_nothing(problem, state)
+        system = _System(problem, state)
+        x, change = system.solve(state.close)
+        moved = _search(problem, state, x, -system.inner(system.residual, change))
+        state.stuck = 0 if moved else state.stuck + 1
+        if state.penalty.fixed and not problem.penalty.fixed:
+            _follow(problem, state, problem.penalty.stage(state.q, strength=SETTINGS.strength))
+        return True
+
+    def read(self, problem: Problem, state: NewtonCGState) -> Point:
+        weights = state.penalty.trimmed(state.q, SETTINGS.trim * state.tol)
+        return Point(problem.feasible(-problem.loss.slope(state.f + state.bias)), weights)
+
+    def adapt(self, problem: Problem, state: NewtonCGState, certificate: Certificate) -> Status | None:
+        width = certificate.upper - certificate.lower
+        if state.stuck or width > SETTINGS.slow * state.width:
+            state.close = max(0.1 * state.close, SETTINGS.tightest)
+        state.width = width
+        if state.penalty.mixing_gap(state.q) > SETTINGS.behind * width:
+            floor = SETTINGS.floor * state.tol
+            _follow(problem, state, state.penalty.next_stage(state.q, SETTINGS.growth, SETTINGS.strongest, floor))
+            state.stuck = 0
+        return Status.STALLED if state.stuck >= SETTINGS.patience else None
+
+    def refresh(self, problem: Problem, state: NewtonCGState) -> None:
+        state.g = _products(problem, state.beta)
+        state.q = np.maximum(_along(state.beta, state.g), 0.0)
+        _follow(problem, state, state.penalty)
+
+    def finish(self, problem: Problem, point: Point) -> list[Point]:
+        return without_faint_shares(problem, point)
+
+
+def _products(problem: Problem, beta: Array) -> Array:
+    gram = problem.gram
+    return combinable(problem).products(beta) if isinstance(gram, CombinableGram) else _one_by_one(problem, beta)
+
+
+def _one_by_one(problem: Problem, beta: Array) -> Array:
+    """Return the outputs of every kernel of features that offer no more than products with all of them."""
+    gram, m = factors(problem), problem.gram.shape[1]
+    u = gram.rmatvec(beta)
+    parts = [gram.matvec(gram.scale_blocks(np.eye(m)[k], u)) for k in range(m)]
+    xp = namespace(parts[0])
+    return xp.stack(parts, axis=1) if beta.ndim == 1 else xp.permute_dims(xp.stack(parts, axis=2), (1, 0, 2))
+
+
+def _along(x: Array, g: Array) -> np.ndarray:  # (m,)
+    """Return ``x' K_k beta`` of every kernel from its outputs, summed over columns."""
+    xp = namespace(x)
+    if x.ndim == 1:
+        return to_host(xp.matrix_transpose(g) @ x)
+    return to_host(sum(xp.matrix_transpose(g[c, ...]) @ x[:, c] for c in range(x.shape[1])))
+
+
+def _mixed(g: Array, weights: np.ndarray) -> Array:
+    """Return the weighted sum of the kernels' outputs, as decision values are."""
+    xp, w = namespace(g), like(g, weights)
+    return g @ w if g.ndim == 2 else xp.matrix_transpose(g @ w)
+
+
+def _follow(problem: Problem, state: NewtonCGState, penalty: MixingPenalty) -> None:
+    """Take a penalty to follow: its weights, decision values and objective."""
+    state.penalty = penalty
+    state.f = _mixed(state.g, penalty.weights(state.q))
+    state.value, state.bias = _objective(problem, penalty, state.q, state.f)
+
+
+def _objective(problem: Problem, penalty: MixingPenalty, q: np.ndarray, f: Array) -> tuple[float, Any]:
+    """Return the objective of the weights that the energies ask for, with the best bias, and that."""
+    bias = problem.best_bias(f)
+    mixing = float(penalty.weights(q) @ q) - penalty.value(q)
+    return mixing + problem.total_loss(f, bias), bias
+
+
+def _leave_nothing(problem: Problem, state: NewtonCGState) -> None:
+    """Leave the model without kernels, where they have a price, along the duals that its errors ask for."""
+    beta = problem.feasible(-problem.loss.slope(state.f + state.bias))
+    g = _products(problem, beta)
+    q = np.maximum(_along(beta, g), 0.0)
+    if not state.penalty.weights(q).any():
+        return
+    low, high = 0.0, 1.0  # multiples of the duals between which the first kernel comes in
+    for _ in range(SETTINGS.halvings):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if state.penalty.weights(middle**2 * q).any() else (middle, high)
+    for halving in range(SETTINGS.halvings):
+        t = high + (1.0 - high) * 0.5**halving
+        f = t * _mixed(g, state.penalty.weights(t**2 * q))
+        value, bias = _objective(problem, state.penalty, t**2 * q, f)
+        if value < state.value:
+            state.beta, state.g, state.q = t * beta, t * g, t**2 * q
+            state.f, state.value, state.bias, state.stuck = f, value, bias, 0
+            return
+
+
+class _System:
+    """The equations of one step, ``(I + L'' S) x = -L'(f) - beta``, by products only."""
+
+    def __init__(self, problem: Problem, state: NewtonCGState):
+        self.problem, self.state = problem, state
+        weights = state.penalty.weights(state.q)
+        self.kernel = _combined(problem, weights)
+        curvature = state.penalty.curvature(state.q)
+        self.bend = 2.0 * curvature if state.q.any() and np.any(curvature) else None
+        self.f = state.f + state.bias
+        self.residual = -problem.loss.slope(self.f) - state.beta
+        self.ones = _constants(problem)
+        self.pulls = [problem.loss.curvature_times(self.f, one) for one in self.ones]
+        table = np.array([[self.inner(one, pull) for pull in self.pulls] for one in self.ones])
+        self.inverse = np.linalg.pinv(table) if self.ones else table
+
+    def inner(self, a: Array, b: Array) -> float:
+        return float(namespace(a).sum(a * b))
+
+    def smooth(self, x: Array) -> Array:
+        """Return ``S x``."""
+        out = self.kernel(x)
+        if self.bend is None:
+            return out
+        return out + _mixed(self.state.g, self.bend @ _along(x, self.state.g))
+
+    def curved(self, x: Array) -> Array:
+        """Return the curvature of the loss at its best bias times ``x``."""
+        out = self.problem.loss.curvature_times(self.f, x)
+        if not self.ones:
+            return out
+        shares = self.inverse @ np.array([self.inner(pull, x) for pull in self.pulls])
+        return out - sum(float(share) * pull for share, pull in zip(shares, self.pulls, strict=True))
+
+    def solve(self, close: float) -> tuple[Array, Array]:
+        """Return x and ``S x``, to a share ``close`` of the residual in the norm of S."""
+        residual = self.residual
+        x, change = 0.0 * residual, 0.0 * residual
+        image = self.smooth(residual)
+        size = first = self.inner(residual, image)
+        p, along = residual, image
+        for _ in range(SETTINGS.iterations):
+            if size <= close**2 * first or size <= 0.0:
+                break
+            bent = self.curved(along)
+            t = size / (self.inner(p, along) + self.inner(along, bent))
+            x, change = x + t * p, change + t * along
+            residual = residual - t * (p + bent)
+            image = self.smooth(residual)
+            size, last = self.inner(residual, image), size
+            p, along = residual + (size / last) * p, image + (size / last) * along
+        return x, change
+
+
+def _combined(problem: Problem, weights: np.ndarray) -> Callable[[Array], Array]:
+    """Return what multiplies with the combined kernel: formed where entries can be read, else through the features."""
+    gram = problem.gram
+    if isinstance(gram, FactorGram):
+        return lambda x: gram.matvec(gram.scale_blocks(weights, gram.rmatvec(x)))
+    kernel = combinable(problem).combine(np.arange(problem.n), weights)
+    return lambda x: kernel @ x
+
+
+def _constants(problem: Problem) -> list[Array]:
+    """Return the directions in which a bias moves decision values: one for each column, none without a bias."""
+    if not problem.bias:
+        return []
+    one = problem.loss.zero + 1.0
+    if not problem.loss.several:
+        return [one]
+    return [one * like(one, row) for row in np.eye(problem.shape[1])]
+
+
+def _search(problem: Problem, state: NewtonCGState, x: Array, slope: float) -> bool:
+    """Go along x as far as the objective falls enough; False where it does not, as seen in floating point."""
+    g = _products(problem, x)
+    along, bend, t = _along(x, state.g), np.maximum(_along(x, g), 0.0), 1.0
+    for _ in range(SETTINGS.halvings):
+        q = np.maximum(state.q + t * (2.0 * along + t * bend), 0.0)
+        f = _mixed(state.g + t * g, state.penalty.weights(q))
+        value, bias = _objective(problem, state.penalty, q, f)
+        if value < state.value + SETTINGS.armijo * t * min(slope, 0.0):
+            state.beta, state.g = state.beta + t * x, state.g + t * g
+            state.q, state.f, state.value, state.bias = q, f, value, bias
+            return True
+        t *= 0.5
+    return False
