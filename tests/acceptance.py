@@ -24,6 +24,7 @@ FILE = Path(__file__).with_name("acceptance.csv")
 M = 5  # kernels of the problems
 BIAS, NO_BIAS = "bias", "no bias"
 SLOW, EASY = "factors elsewhere", 1  # a library that checks every call, and how many of its cells to choose from
+WALK = ("mirror", "on demand")  # where every single step computes its kernels
 
 
 class Cell(NamedTuple):
@@ -164,14 +165,14 @@ def pairs(solvers, penalties, **place) -> list[tuple]:
 def spread(cells: Iterable[Cell], always=("penalty", "loss", "gram", "bias")) -> list[Cell]:
     """Return some cells of one solver: of every penalty, loss, representation and bias one at least, and few twice.
 
-    Libraries that check every call are slow: of those one cell is enough, an easy one.
+    Libraries that check every call are slow, and so are steps that compute kernels: of those one easy cell is enough.
     """
     cells, chosen, seen = list(cells), [], set()
     for what in always:
         for value, able in grouped(cells, what).items():
             if (what, value) in seen:
                 continue
-            quick = [cell for cell in able if cell.gram != SLOW]
+            quick = [cell for cell in able if cell.gram != SLOW and (cell.solver, cell.gram) != WALK]
             best = max(quick or able[:EASY], key=lambda cell: sum(fact not in seen for fact in facts(cell)))
             chosen.append(best)
             seen.update(facts(best))

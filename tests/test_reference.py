@@ -79,8 +79,8 @@ def test_smooth_and_sharp_extremes_have_known_limits(solver):
 
 def test_clarabel_knows_every_registered_penalty_and_loss():
     """So that no new one escapes comparison; decision values are consistent with the objective."""
-    for penalty in PENALTIES:
-        for case in CASES:
+    for number, case in enumerate(CASES):
+        for penalty in PENALTIES if number == 0 else PENALTIES[number % 3 :: 3]:
             bound = case.bind(np.random.default_rng(0), 8, score=X)
             for dual_sum in case.dual_sums:
                 found = solve_by_clarabel(STACK, bound.y, bound.C, sized(penalty, 3), case.loss, dual_sum)

@@ -147,7 +147,7 @@ def rough_problems(draws):
 
 @each_penalty
 @each_loss
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(rough=rough_problems())
 def test_random_problems_agree_with_clarabel(penalty, loss, rough):
     stack, y, C = rough
