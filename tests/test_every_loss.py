@@ -64,15 +64,7 @@ def test_random_problems_agree_with_clarabel(case, penalty, data):
     check(data.draw(problems(case, penalty, SIZES)))
 
 
-STALLS = pytest.mark.xfail(reason="at large costs ascent stalls at a gap of 1.5e-4, with bounds that are right")
-ABOVE = [
-    pytest.param(
-        case, penalty, id=f"{case}-{label(penalty)}",
-        marks=[STALLS] if str(case) == "CrammerSinger" and isinstance(penalty, penalties.ElasticNet) else [],
-    )
-    for case in CASES
-    for penalty in PENALTIES
-]  # fmt: skip
+ABOVE = [pytest.param(case, penalty, id=f"{case}-{label(penalty)}") for case in CASES for penalty in PENALTIES]
 
 
 @pytest.mark.parametrize(("case", "penalty"), ABOVE)
