@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 import kernelweave as kw
 from kernelweave import kernels as K
-from kernelweave import plot, report
+from kernelweave import plot, tables
 
 BANK = K.rbf(gamma=[0.01, 0.1, 1.0, 10.0]) + K.polynomial(degree=[1, 2]) + K.linear(on="each")
 
@@ -151,10 +151,10 @@ def test_summary_tells_weights_gap_and_status(binary, multiclass):
 
 
 def test_kernels_by_weight_counts_what_it_leaves_out():
-    text = report.kernels_by_weight(["a", "b", "c", "d"], np.array([0.5, 0.0, 0.3, 0.2]), top=1)
+    text = tables.kernels_by_weight(["a", "b", "c", "d"], np.array([0.5, 0.0, 0.3, 0.2]), top=1)
     assert text.splitlines()[1].startswith("a")
     assert text.endswith("and 2 more with weight, 50.0 % together")
 
 
 def test_kernels_by_weight_with_no_weight_at_all():
-    assert "constant" in report.kernels_by_weight(["a"], np.zeros(1))
+    assert "constant" in tables.kernels_by_weight(["a"], np.zeros(1))

@@ -22,6 +22,7 @@ _HOMES = {
     "PivotedCholesky": "grams",
     "Problem": "problem",
     "RandomFeatures": "grams",
+    "Views": "assemble",
     "certify": "certify",
     "path": "path",
     "recipe": "recipes",

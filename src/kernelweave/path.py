@@ -33,6 +33,8 @@ class Path:
         Samples with a coefficient other than zero.
     kernel_names : list of str
         Name of each kernel.
+    kernel_groups : list of str or None
+        Group of each kernel, None for one in no group.
     """
 
     C: np.ndarray
@@ -41,6 +43,7 @@ class Path:
     objectives: np.ndarray
     n_support: np.ndarray
     kernel_names: list[str]
+    kernel_groups: list[str | None]
 
 
 def path(estimator: MKLEstimator, X: Any, y: Any, C: Sequence[float], sample_weight: Any = None) -> Path:
@@ -97,6 +100,7 @@ def path(estimator: MKLEstimator, X: Any, y: Any, C: Sequence[float], sample_wei
         objectives=np.array([[solution.certificate.upper for solution in step] for step in steps])[:, several],
         n_support=np.array([support(prepared.coefficients(step)).shape[0] for step in steps]),
         kernel_names=prepared.assembly.names,
+        kernel_groups=prepared.assembly.groups,
     )
 
 

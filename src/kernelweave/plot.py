@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .problem import Descent
+from .tables import NO_GROUP
 
 __all__ = ["canvas", "convergence", "pairs", "path", "weights"]
 
@@ -45,10 +46,13 @@ def canvas(width: float = 7.0, height: float = 4.5) -> Any:
     return _matplotlib("figure").Figure(figsize=(width, height), layout="constrained").subplots()
 
 
-def weights(clf: Any, top: int = 20, ax: Any = None, names: Sequence[str] | None = None) -> Any:
-    """Draw the weights of the kernels, heaviest first.
+def weights(
+    clf: Any, top: int = 20, ax: Any = None, names: Sequence[str] | None = None, by: str = "kernel"
+) -> Any:
+    """Draw the weights of the kernels, or of groups of them, heaviest first.
 
-    One problem gives horizontal bars; several give a heat map with a row for each problem.
+    One problem gives horizontal bars, coloured by group where kernels are in groups; several give a heat map with a row
+    for each problem.
 
     Parameters
     ----------
@@ -60,6 +64,8 @@ def weights(clf: Any, top: int = 20, ax: Any = None, names: Sequence[str] | None
         Where to draw; a new figure when absent.
     names : sequence of str, optional
         Names to use instead of ``kernel_names_``.
+    by : {"kernel", "group"}, default="kernel"
+        Whether each kernel is drawn, or the sum of the weights in each group.
 
     Returns
     -------
@@ -77,9 +83,15 @@ def weights(clf: Any, top: int = 20, ax: Any = None, names: Sequence[str] | None
     """
     model = _model(clf, "weights_")
     values = np.atleast_2d(model.weights_)  # (n_problems, m)
-    names = _names(model, names)
+    names, groups = _names(model, names), [NO_GROUP if group is None else group for group in model.kernel_groups_]
     if top < 1:
         raise ValueError(f"top must be at least 1, got {top}.")
+    if by not in ("kernel", "group"):
+        raise ValueError(f"by must be 'kernel' or 'group', got {by!r}.")
+    if by == "group":
+        found = list(dict.fromkeys(groups))
+        values = np.stack([values[:, [group == name for group in groups]].sum(axis=1) for name in found], axis=1)
+        names = groups = found
     size = np.abs(values).mean(axis=0)
     order = np.argsort(-size, kind="stable")[:top]
     shown = order[size[order] > 0]
@@ -87,10 +99,10 @@ def weights(clf: Any, top: int = 20, ax: Any = None, names: Sequence[str] | None
     if len(values) > 1:
         axes = _heat_map(values[:, shown], labels, model.problem_names_, ax)
     else:
-        axes = _bars(values[0, shown], labels, ax)
+        axes = _bars(values[0, shown], labels, ax, [groups[k] for k in shown] if by == "kernel" else [])
     used = np.count_nonzero(size)
     heaviest = f", the {len(shown)} heaviest shown" if len(shown) < used else ""
-    axes.set_title(f"{used} of {len(names)} kernels in use{heaviest}", loc="left", color=INK, fontsize=11)
+    axes.set_title(f"{used} of {len(names)} {by}s in use{heaviest}", loc="left", color=INK, fontsize=11)
     return axes
 
 
@@ -273,11 +285,15 @@ def _names(model: Any, names: Sequence[str] | None) -> list[str]:
     return chosen
 
 
-def _bars(values: np.ndarray, labels: list[str], ax: Any) -> Any:
+def _bars(values: np.ndarray, labels: list[str], ax: Any, groups: Sequence[str] = ()) -> Any:
     """Draw one bar for each kernel with its number at the end, to the left for weights below zero."""
     axes = _axes(ax, 7.0, 1.1 + 0.27 * max(len(labels), 2))
-    rows = np.arange(len(labels))
-    axes.barh(rows, values, height=0.68, color=BAR)
+    rows, known = np.arange(len(labels)), list(dict.fromkeys(groups))
+    colours = dict(zip(known, itertools.cycle(LINES), strict=False)) if known != [NO_GROUP] else {}
+    drawn = axes.barh(rows, values, height=0.68, color=[colours.get(group, BAR) for group in groups] or BAR)
+    if colours:
+        first = [drawn[list(groups).index(group)] for group in known[:12]]
+        axes.legend(first, known[:12], frameon=False, fontsize=9, labelcolor=INK, loc="lower right")
     axes.set_yticks(rows, labels)
     axes.set_ylim(max(len(labels), 1) - 0.4, -0.6)
     for row, value in zip(rows, values, strict=True):

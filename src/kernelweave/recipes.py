@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import clone
 
 from . import kernels as K
-from . import report
+from . import tables
 from .estimators import BoostedMKLClassifier, MKLClassifier, NonconvexMKLClassifier
 from .grams import Nystroem
 from .penalties import Lp, Mixed, SpectralNorm
@@ -134,14 +134,14 @@ class Recipes(dict[str, Recipe]):
         return PAGE + "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
     def __repr__(self) -> str:
-        return report.table([list(row.values()) for row in self.rows()], COLUMNS, left=len(COLUMNS))
+        return tables.table([list(row.values()) for row in self.rows()], COLUMNS, left=len(COLUMNS))
 
     __str__ = __repr__
 
 
 def _multiplied(kernels: Any) -> list[K.Kernel]:
     """Return the product of all kernels of a bank."""
-    if isinstance(kernels, str) and kernels == "precomputed":
+    if K.as_precomputed(kernels) is not None:
         raise ValueError(
             "recipe 'rbmkl-product' multiplies kernels of samples: multiply precomputed ones yourself, with "
             "X.prod(axis=2, keepdims=True), and use recipe 'svm-average'."

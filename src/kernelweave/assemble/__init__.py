@@ -28,6 +28,7 @@ from .targets import (
     target_names,
 )
 from .tensors import check_together, read_tensor
+from .views import Views, as_views, check_columns
 
 __all__ = [
     "Assembly",
@@ -45,7 +46,10 @@ __all__ = [
     "ProductExpansion",
     "Subproblem",
     "Targets",
+    "Views",
+    "as_views",
     "available_memory",
+    "check_columns",
     "check_memory",
     "check_number",
     "check_products",

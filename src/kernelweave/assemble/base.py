@@ -46,6 +46,7 @@ class Assembly(ABC):
 
     gram: GramStack  # the kernels that are not zero
     names: list[str]  # (m,) all kernels
+    groups: list[str | None]  # (m,) what each kernel belongs to
     kept: np.ndarray  # positions among all kernels of those in `gram`
     scales: np.ndarray  # (m,) factor of each kernel, 0 where it was left out
     lost: np.ndarray | None  # (m,) share of each kernel's trace that an approximation lost; None without one
@@ -75,6 +76,7 @@ class Assembly(ABC):
     def cut(self, penalty: MixingPenalty) -> MixingPenalty:
         """Return the penalty on the kernels kept: parameters with one entry per kernel lose entries too."""
         m = len(self.names)
+        penalty = penalty.grouped(self.groups)
         penalty.check(m)
         if self.kept.size == m:
             return penalty

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -84,6 +84,7 @@ def from_factors(
     weight: Array,  # (n,)
     names: Sequence[str] | None = None,  # (d,)
     frame: Any = None,
+    views: Mapping[str, tuple[int, ...]] | None = None,
     progress: bool = False,
     whole: bool = False,
 ) -> FactorAssembly:
@@ -103,6 +104,8 @@ def from_factors(
         Names of the columns.
     frame : DataFrame, optional
         What the user passed, for column selectors.
+    views : mapping from str to tuple of int, optional
+        Columns of each view.
     progress : bool, default=False
         Show a bar.
     whole : bool, default=False
@@ -123,8 +126,8 @@ def from_factors(
     array([1., 1.])
     """
     assert options.approximation is not None
-    bank = resolve_bank(X, kernels, options, weight, names, frame)
-    labels = [kernel.name for kernel in bank]
+    bank = resolve_bank(X, kernels, options, weight, names, frame, views)
+    labels, groups = [kernel.name for kernel in bank], [kernel.group for kernel in bank]
     _check_definite(bank, options)
     made = options.approximation.factorise(
         bank,
@@ -138,7 +141,7 @@ def from_factors(
     )
     say_dropped(labels, made.scales, options.normalize)
     return FactorAssembly(
-        made.gram, labels, made.kept, made.scales, made.lost, made.maps, options.approximation, _empty_like(X)
+        made.gram, labels, groups, made.kept, made.scales, made.lost, made.maps, options.approximation, _empty_like(X)
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from ..arrays import is_foreign, kind_of
 from ..grams import CachedGram, DenseGram, GramStack
 from ..grams.factors import refuse_infinite
-from ..kernels import Kernel, PreparedKernels, as_kernels, evaluate
+from ..kernels import Kernel, PreparedKernels, as_kernels, as_precomputed, evaluate
 from .base import Assembly, say_dropped
 from .definite import ASYMMETRY, check_definite, check_symmetric, clip, refuse_indefinite, some_samples
 from .expansion import Expansion
@@ -69,6 +69,7 @@ def from_samples(
     weight: np.ndarray,  # (n,)
     names: Sequence[str] | None = None,  # (d,)
     frame: Any = None,
+    views: Mapping[str, tuple[int, ...]] | None = None,
 ) -> KernelAssembly:
     """Compute kernels on samples.
 
@@ -86,6 +87,8 @@ def from_samples(
         Names of the columns.
     frame : DataFrame, optional
         What the user passed, for column selectors.
+    views : mapping from str to tuple of int, optional
+        Columns of each view.
 
     Returns
     -------
@@ -99,7 +102,7 @@ def from_samples(
     >>> made.gram.diagonal().mean(axis=0)
     array([1., 1.])
     """
-    bank = resolve_bank(X, kernels, options, weight, names, frame)
+    bank = resolve_bank(X, kernels, options, weight, names, frame, views)
     shape = (X.shape[0], X.shape[0], len(bank))
     unknown = [k for k, kernel in enumerate(bank) if not kernel.psd]
     if unknown and options.psd == "clip":
@@ -107,9 +110,9 @@ def from_samples(
     if not fits(shape, X.dtype, options.memory):
         return _on_demand(X, bank, unknown, options, weight)
     stack = _filled(bank, X)
-    labels = [kernel.name for kernel in bank]
+    labels, groups = [kernel.name for kernel in bank], [kernel.group for kernel in bank]
     _check_functions(stack, labels, unknown)
-    return _finish(stack, labels, unknown, options, weight, kernels=bank, X=X, owned=True)
+    return _finish(stack, labels, groups, unknown, options, weight, kernels=bank, X=X, owned=True)
 
 
 def _check_functions(stack: np.ndarray, labels: list[str], unknown: list[int]) -> None:
@@ -122,7 +125,7 @@ def _on_demand(
     X: Any, bank: list[Kernel], unknown: list[int], options: Options, weight: np.ndarray
 ) -> KernelAssembly:
     """Return kernels whose columns are computed when asked for; unknown ones are looked at on some samples."""
-    labels = [kernel.name for kernel in bank]
+    labels, groups = [kernel.name for kernel in bank], [kernel.group for kernel in bank]
     doubtful = bool(unknown) and _check_some(X, [bank[k] for k in unknown], options)
     share, room = weight / weight.sum(), cache_bytes(options.memory)
     mean = np.array([share @ _finite_diagonal(kernel, X) for kernel in bank])
@@ -133,7 +136,7 @@ def _on_demand(
     say_dropped(labels, scales, options.normalize)
     kept = np.flatnonzero(scales)
     gram = CachedGram([bank[k] for k in kept], X, scales[kept], memory=room, dtype=CACHED)
-    return KernelAssembly(gram, labels, kept, scales, None, bank, X, doubtful=doubtful)
+    return KernelAssembly(gram, labels, groups, kept, scales, None, bank, X, doubtful=doubtful)
 
 
 def _finite_diagonal(kernel: Kernel, X: Any) -> np.ndarray:
@@ -156,13 +159,21 @@ def _check_some(X: Any, bank: list[Kernel], options: Options) -> bool:
 
 
 def resolve_bank(
-    X: Any, kernels: Any, options: Options, weight: Any, names: Sequence[str] | None, frame: Any
+    X: Any,
+    kernels: Any,
+    options: Options,
+    weight: Any,
+    names: Sequence[str] | None,
+    frame: Any,
+    views: Mapping[str, tuple[int, ...]] | None = None,
 ) -> list[Kernel]:
-    """Return the concrete kernels that a bank stands for on samples."""
+    """Return the concrete kernels that a bank stands for on samples; "auto" is the default bank, on each view."""
     asked = as_kernels(kernels)
+    if views and isinstance(kernels, str) and kernels == "auto":
+        asked = [kernel.on_columns("views") for kernel in asked]
     if options.normalize == "diagonal":
         asked = [kernel.normalised() for kernel in asked]
-    return [kernel for item in asked for kernel in item.resolve(X, names, frame, weight)]
+    return [kernel for item in asked for kernel in item.resolve(X, names, frame, weight, views)]
 
 
 def _filled(bank: list[Kernel], X: Any) -> np.ndarray:  # (n, n, m)
@@ -191,7 +202,9 @@ def _check_computed(block: np.ndarray, bank: list[Kernel]) -> None:
             refuse_infinite(bank[k])
 
 
-def from_stack(stack: np.ndarray, options: Options, targets: Targets) -> KernelAssembly:
+def from_stack(
+    stack: np.ndarray, options: Options, targets: Targets, kernels: Any = "precomputed"
+) -> KernelAssembly:
     """Take kernels that were computed beforehand.
 
     Parameters
@@ -202,6 +215,8 @@ def from_stack(stack: np.ndarray, options: Options, targets: Targets) -> KernelA
         Scaling, definiteness, memory.
     targets : Targets
         Which rows count, and how much.
+    kernels : "precomputed", or what `kernelweave.kernels.precomputed` returned
+        Names and groups of the kernels.
 
     Returns
     -------
@@ -212,12 +227,14 @@ def from_stack(stack: np.ndarray, options: Options, targets: Targets) -> KernelA
             "normalize='diagonal' is not possible for precomputed kernels, since X holds no k(x, x) of new "
             "samples: normalise the kernels before stacking them, or use normalize='trace'."
         )
-    labels = [f"kernel {k}" for k in range(stack.shape[2])]
+    given = as_precomputed(kernels)
+    assert given is not None
+    labels, groups = given.read(stack.shape[2])
     check_symmetric(stack, labels, "X")
     owned = targets.rows.size < stack.shape[0]
     if owned:
         stack = stack[np.ix_(targets.rows, targets.rows)]
-    return _finish(stack, labels, list(range(stack.shape[2])), options, targets.weight, owned=owned)
+    return _finish(stack, labels, groups, list(range(stack.shape[2])), options, targets.weight, owned=owned)
 
 
 def read_stack(X: Any, memory: Any = "auto") -> np.ndarray:
@@ -264,6 +281,7 @@ def real_array(X: Any) -> np.ndarray:
 def _finish(
     stack: np.ndarray,
     names: list[str],
+    groups: list[str | None],
     unknown: list[int],
     options: Options,
     weight: np.ndarray,
@@ -289,7 +307,8 @@ def _finish(
     kept = np.flatnonzero(scales)
     if kept.size < scales.size:
         stack = stack[:, :, kept]
-    return KernelAssembly(DenseGram(stack, scales[kept]), names, kept, scales, None, kernels, X, bases, doubtful)
+    gram = DenseGram(stack, scales[kept])
+    return KernelAssembly(gram, names, groups, kept, scales, None, kernels, X, bases, doubtful)
 
 
 def _scales(mean: np.ndarray, grand: np.ndarray, dtype: Any, normalize: str | None) -> np.ndarray:

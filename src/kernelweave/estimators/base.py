@@ -14,13 +14,16 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .. import report
+from .. import tables
 from ..arrays import Array, device_of, is_foreign, kind_of, namespace, scatter, to_host
 from ..assemble import (
     Assembly,
     Options,
     Subproblem,
     Targets,
+    Views,
+    as_views,
+    check_columns,
     check_number,
     check_products,
     check_together,
@@ -34,7 +37,7 @@ from ..assemble import (
     real_array,
 )
 from ..grams import Approximation, make_approximation
-from ..kernels import as_kernels
+from ..kernels import as_kernels, as_precomputed
 from ..losses import _NAMES as LOSSES
 from ..losses import Loss, make_loss
 from ..penalties import MixingPenalty, make_penalty
@@ -158,7 +161,7 @@ class MKLEstimator(BaseEstimator):
 
     @property
     def _precomputed(self) -> bool:
-        return isinstance(self.kernels, str) and self.kernels == "precomputed"
+        return as_precomputed(self.kernels) is not None
 
     @property
     def _bank(self) -> Any:
@@ -167,12 +170,16 @@ class MKLEstimator(BaseEstimator):
 
     def _read_samples(self, X: Any) -> Any:
         """Check samples for a fit."""
+        self._views: Views | None = None
         if is_foreign(X) and not self._precomputed:
             return self._read_tensors(X)
         if self._precomputed:
             X = read_stack(X, self.memory)
             validate_data(self, X, skip_check_array=True)
             return X
+        views = as_views(X)
+        if views is not None:
+            self._views, X = views.emptied(), views.joined()
         check_columns(X)
         return validate_data(self, X, accept_sparse="csr", dtype=NUMBERS)
 
@@ -197,9 +204,26 @@ class MKLEstimator(BaseEstimator):
             X = read_tensor(X)
             validate_data(self, X, skip_check_array=True, reset=False)
             return namespace(X).astype(X, ours.dtype, copy=False)
+        X = self._side_by_side(X)
         check_columns(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=NUMBERS, reset=False)
         return X.astype(ours.dtype, copy=False)
+
+    def _side_by_side(self, X: Any) -> Any:
+        """Return samples that come in several tables as one, in the order of those given to fit."""
+        views, fitted = as_views(X), getattr(self, "_views", None)
+        if views is None:
+            return X
+        return views.joined() if fitted is None else views.like(fitted)
+
+    def _columns(self, frame: Any) -> dict[str, Any]:
+        """Return what kernels may call columns by: their names, a DataFrame, and views."""
+        names, views = getattr(self, "feature_names_in_", None), self._views
+        return {
+            "names": names if views is None else views.column_names,
+            "frame": frame if hasattr(frame, "iloc") and views is None else None,
+            "views": None if views is None else views.columns,
+        }
 
     def _check_parameters(self) -> tuple[Options, Loss, MixingPenalty | Weighting]:
         """Refuse parameters that make no sense, before any work is done."""
@@ -247,14 +271,10 @@ class MKLEstimator(BaseEstimator):
     def _assemble(self, X: Any, frame: Any, options: Options, targets: Targets, whole: bool = False) -> Assembly:
         """Compute or take the kernels on the rows that count; ``whole`` features are for others to come as well."""
         if self._precomputed:
-            return from_stack(X, options, targets)
+            return from_stack(X, options, targets, self.kernels)
         if not targets.all_rows:
             X = namespace(X).take(X, targets.rows, axis=0) if is_foreign(X) else X[targets.rows]
-        given = {
-            "weight": targets.weight,
-            "names": getattr(self, "feature_names_in_", None),
-            "frame": frame if hasattr(frame, "iloc") else None,
-        }
+        given = {"weight": targets.weight, **self._columns(frame)}
         if options.approximation is None:
             return from_samples(X, self._bank, options, **given)
         return from_factors(X, self._bank, options, progress=bool(self.progress), whole=whole, **given)
@@ -264,6 +284,8 @@ class MKLEstimator(BaseEstimator):
     def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Read, solve, and keep what prediction needs."""
         begun = time.perf_counter()
+        views = None if self._precomputed else as_views(X)
+        X = X if views is None else views
         prepared = self._prepare(X, y, sample_weight)
         solutions = self._solve_all(prepared)
         self._warn_if_loose(solutions)
@@ -329,7 +351,7 @@ class MKLEstimator(BaseEstimator):
         self.support_ = xp.take(rows, vectors)
         self.problem_names_ = [subproblem.name for subproblem in prepared.subproblems]
         self._certified = self.problem_names_
-        self.kernel_names_ = prepared.assembly.names
+        self.kernel_names_, self.kernel_groups_ = prepared.assembly.names, prepared.assembly.groups
         self.kernel_scales_ = prepared.assembly.scales
         self.approximation_error_ = prepared.assembly.lost
         self.storage_ = prepared.assembly.storage
@@ -360,7 +382,7 @@ class MKLEstimator(BaseEstimator):
 
     # -- reporting ----------------------------------------------------------------------------------------
 
-    def certificate(self) -> Certificate | report.Certificates:
+    def certificate(self) -> Certificate | tables.Certificates:
         """Return the bounds that prove the answer, one certificate for each problem if there are several.
 
         Returns
@@ -371,7 +393,7 @@ class MKLEstimator(BaseEstimator):
         """
         check_is_fitted(self)
         several = len(self._certificates) > 1
-        return report.Certificates(self._certified, self._certificates) if several else single(self._certificates)
+        return tables.Certificates(self._certified, self._certificates) if several else single(self._certificates)
 
     def summary(self) -> str:
         """Return a short table: kernels by weight, support vectors, gap, time.
@@ -383,9 +405,10 @@ class MKLEstimator(BaseEstimator):
         check_is_fitted(self)
         weights = np.atleast_2d(self.weights_)
         sentences = [self.status_] if isinstance(self.status_, str) else list(dict.fromkeys(self.status_))
-        return report.summary(
+        return tables.summary(
             title=f"{type(self).__name__}, {self._manner}",
             names=self.kernel_names_,
+            groups=self.kernel_groups_,
             weights=weights,
             gap=self.dual_gap_,
             tol=self.tol,
@@ -443,26 +466,6 @@ def _accept_sparse(kernels: Any) -> bool:
         return all(kernel.accepts_sparse for kernel in as_kernels(kernels))
     except (TypeError, ValueError):
         return False
-
-
-def check_columns(X: Any) -> None:
-    """Refuse columns of a DataFrame that are not numbers, by name."""
-    if not hasattr(X, "iloc") or not hasattr(X, "columns"):
-        return
-    bad = [str(name) for j, name in enumerate(X.columns) if not _is_numeric(X.iloc[:, j])]
-    if bad:
-        few = ", ".join(bad[:8]) + (f" and {len(bad) - 8} more" if len(bad) > 8 else "")
-        raise ValueError(f"X has columns that are not numbers: {few}; drop them, or encode them as numbers first.")
-
-
-def _is_numeric(column: Any) -> bool:
-    if column.dtype.kind in "biuf":
-        return True
-    try:
-        column.astype(float)
-    except (TypeError, ValueError):
-        return False
-    return column.dtype.kind == "O"
 
 
 def _read_new_stack(X: Any, shape: tuple[int, int]) -> np.ndarray:

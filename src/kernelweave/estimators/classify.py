@@ -115,6 +115,8 @@ class MKLClassifier(ClassifierMixin, Streaming):
         terms the last kernel is "unity", 1 everywhere, and the sum of its row and column is that of the kernels alone.
     kernel_names_ : list of str
         Name of each kernel.
+    kernel_groups_ : list of str or None
+        What each kernel belongs to, such as the view it looks at; None for a kernel in no group.
     kernel_scales_ : ndarray of shape (m,)
         Factor by which normalisation multiplies each kernel; 0 for kernels left out because they are zero.
     approximation_error_ : ndarray of shape (m,) or None
@@ -215,7 +217,8 @@ class MKLClassifier(ClassifierMixin, Streaming):
         Parameters
         ----------
         X : array, DataFrame or sparse matrix of shape (n, d); or a stack of shape (n, n, m)
-            The training samples; float32 samples have their kernels stored in float32. With an approximation
+            The training samples, also as a dictionary of tables or what else `kernelweave.Views` takes; float32
+            samples have their kernels stored in float32. With an approximation
             also a torch tensor or an array of another library with the array API: all work with an entry per
             sample is then done by that library, on the array's device.
         y : array of shape (n,)

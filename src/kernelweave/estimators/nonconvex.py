@@ -246,7 +246,7 @@ class NonconvexMKLClassifier(MKLClassifier):
         SVMs trained.
     history_ : Descent or list of Descent
         Objective and stationarity along the fit; the objective, ``history_.upper``, never rises.
-    kernel_names_, kernel_scales_, dual_coef_, support_, intercept_, classes_, problem_names_, status_, storage_
+    kernel_names_, kernel_groups_, kernel_scales_, dual_coef_, support_, intercept_, classes_, problem_names_, ...
         As for `MKLClassifier`. Of samples that are copies of each other, only the first may be in `support_`.
 
     Examples
@@ -354,10 +354,8 @@ class NonconvexMKLClassifier(MKLClassifier):
 
     def _gaussians(self, X: Any, frame: Any, options: Options, targets: Targets) -> Combination:
         asked = rbf(on="each") if isinstance(self.kernels, str) and self.kernels == "auto" else self.kernels
-        names = getattr(self, "feature_names_in_", None)
-        frame = frame if hasattr(frame, "iloc") else None
         check_memory((X.shape[0], X.shape[0], 1), np.float64, self.memory)
-        bank = resolve_bank(X, asked, replace(options, normalize=None), targets.weight, names, frame)
+        bank = resolve_bank(X, asked, replace(options, normalize=None), targets.weight, **self._columns(frame))
         return gaussian_product(X, bank, float(self.price), int(self.power))
 
     # -- solving ------------------------------------------------------------------------------------------

@@ -76,6 +76,8 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         Weight of each kernel, after normalisation; exact zeros where the penalty is sparse.
     kernel_names_ : list of str
         Name of each kernel.
+    kernel_groups_ : list of str or None
+        What each kernel belongs to, such as the view it looks at; None for a kernel in no group.
     kernel_scales_ : ndarray of shape (m,)
         Factor by which normalisation multiplies each kernel; 0 for kernels left out because they are zero.
     approximation_error_ : ndarray of shape (m,) or None
@@ -168,7 +170,8 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         Parameters
         ----------
         X : array, DataFrame or sparse matrix of shape (n, d); or a stack of shape (n, n, m)
-            The training samples; float32 samples have their kernels stored in float32. With an approximation
+            The training samples, also as a dictionary of tables or what else `kernelweave.Views` takes; float32
+            samples have their kernels stored in float32. With an approximation
             also a torch tensor or an array of another library with the array API.
         y : array, Series or DataFrame of shape (n,) or (n, t)
             Targets; for tensors X, a tensor on the same device or anything that NumPy reads.

@@ -12,6 +12,7 @@ with ``+``.
 from .base import Kernel, Normalised, PreparedKernels, Product, Scaled, Sum, evaluate
 from .families import (
     as_kernels,
+    as_precomputed,
     chi2,
     constant,
     cosine,
@@ -20,8 +21,10 @@ from .families import (
     laplacian,
     linear,
     polynomial,
+    precomputed,
     rbf,
     sigmoid,
+    views,
 )
 from .vector import (
     RBF,
@@ -54,6 +57,7 @@ __all__ = [
     "Sigmoid",
     "Sum",
     "as_kernels",
+    "as_precomputed",
     "chi2",
     "constant",
     "cosine",
@@ -63,6 +67,8 @@ __all__ = [
     "laplacian",
     "linear",
     "polynomial",
+    "precomputed",
     "rbf",
     "sigmoid",
+    "views",
 ]

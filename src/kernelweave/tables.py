@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Certificates", "kernels_by_weight", "summary", "table"]
+__all__ = ["NO_GROUP", "Certificates", "group_shares", "groups_by_weight", "kernels_by_weight", "summary", "table"]
+
+NO_GROUP = "(no group)"  # what tables and plots call the kernels that are in none
 
 
 class Certificates(list[Any]):
@@ -23,7 +25,7 @@ class Certificates(list[Any]):
     Examples
     --------
     >>> from kernelweave.problem import Certificate
-    >>> from kernelweave.report import Certificates
+    >>> from kernelweave.tables import Certificates
     >>> print(Certificates(["a", "bc"], [Certificate(1.0, 1.25), Certificate(2.0, 2.0)]))
     a   1 <= optimum <= 1.25  (relative gap 2.00e-01)
     bc  2 <= optimum <= 2  (relative gap 0.00e+00)
@@ -61,7 +63,7 @@ def table(rows: Sequence[Sequence[str]], header: Sequence[str], left: int = 1) -
 
     Examples
     --------
-    >>> from kernelweave.report import table
+    >>> from kernelweave.tables import table
     >>> print(table([["linear", "0.75"], ["rbf", "0.25"]], ["kernel", "weight"]))
     kernel  weight
     linear    0.75
@@ -82,6 +84,7 @@ def summary(
     *,
     title: str,
     names: Sequence[str],  # (m,)
+    groups: Sequence[str | None] | None = None,  # (m,)
     weights: np.ndarray,  # (m,) or (n_problems, m)
     gap: float,
     tol: float,
@@ -105,6 +108,8 @@ def summary(
         The first words, for example ``"MKLClassifier, l1 penalty, C=1"``.
     names : sequence of str
         The name of each kernel.
+    groups : sequence of str or None, optional
+        The group of each kernel; weights are added up by group if any kernel is in one.
     weights : array of shape (m,) or (n_problems, m)
         The weight of each kernel, for each problem when there are several.
     gap, tol : float
@@ -135,7 +140,7 @@ def summary(
     Examples
     --------
     >>> import numpy as np
-    >>> from kernelweave.report import summary
+    >>> from kernelweave.tables import summary
     >>> print(summary(title="MKLClassifier", names=["linear", "rbf"], weights=np.array([0.0, 1.0]),
     ...               gap=4e-4, tol=1e-3, n_samples=100, n_support=21, n_iter=7, seconds=0.12,
     ...               solver="proximal", storage="dense", status="The duality gap is within tol."))
@@ -170,8 +175,86 @@ def summary(
         facts.append(("approximation", f"off by at most {share}, in {names[worst]}"))
     if len(weights) > 1:
         facts.insert(0, ("problems", f"{len(weights)}, weights are means over them"))
-    feet = "\n".join(f"{label:<15}  {fact}" for label, fact in facts)
-    return f"{head}\n\n{kernels_by_weight(names, weights, problems, top)}\n\n{feet}"
+    parts = [head, kernels_by_weight(names, weights, problems, top)]
+    if groups is not None and any(group is not None for group in groups) and weights.any():
+        parts.append(groups_by_weight(groups, weights, top))
+    return "\n\n".join([*parts, "\n".join(f"{label:<15}  {fact}" for label, fact in facts)])
+
+
+def group_shares(groups: Sequence[str | None], weights: np.ndarray) -> dict[str, float]:
+    """Return what each group has of all weight, the largest share first.
+
+    Parameters
+    ----------
+    groups : sequence of str or None
+        The group of each kernel; kernels in none are taken together.
+    weights : array of shape (m,) or (n_problems, m)
+        The weight of each kernel; several problems are averaged, weights below zero count by their size.
+
+    Returns
+    -------
+    dict from str to float
+
+    Examples
+    --------
+    >>> from kernelweave.tables import group_shares
+    >>> group_shares(["rna", "rna", "scan", None], [0.25, 0.125, 0.5, 0.125])
+    {'scan': 0.5, 'rna': 0.375, '(no group)': 0.125}
+    """
+    size = np.abs(np.atleast_2d(np.asarray(weights, dtype=float))).mean(axis=0)
+    labels = [NO_GROUP if group is None else group for group in groups]
+    total = max(float(size.sum()), np.finfo(float).tiny)
+    sums = {name: sum(size[k] for k, label in enumerate(labels) if label == name) for name in dict.fromkeys(labels)}
+    return {name: float(sums[name] / total) for name in sorted(sums, key=lambda name: -sums[name])}
+
+
+def groups_by_weight(groups: Sequence[str | None], weights: np.ndarray, top: int = 10) -> str:
+    """List the groups of kernels by their share of all weight.
+
+    Parameters
+    ----------
+    groups : sequence of str or None
+        The group of each kernel.
+    weights : array of shape (m,) or (n_problems, m)
+        The weight of each kernel; several problems are averaged.
+    top : int, default=10
+        How many groups to list.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from kernelweave.tables import groups_by_weight
+    >>> print(groups_by_weight(["rna", "rna", "scan"], [0.25, 0.0, 0.75]))
+    group  kernels   share
+    scan    1 of 1  75.0 %  ####################
+    rna     1 of 2  25.0 %  #######
+    """
+    used = np.count_nonzero(np.atleast_2d(np.asarray(weights, dtype=float)), axis=0).tolist()
+    labels = [NO_GROUP if group is None else group for group in groups]
+    shares = group_shares(groups, weights)
+    shown = list(shares)[:top]
+    live = [label for label, alive in zip(labels, used, strict=True) if alive]
+    cells = [[name, f"{live.count(name)} of {labels.count(name)}", _percent(shares[name])] for name in shown]
+    lines = _with_bars(table(cells, ["group", "kernels", "share"]), [shares[name] for name in shown])
+    rest = list(shares.values())[top:]
+    if rest:
+        lines.append(f"and {len(rest)} more groups, {_percent(sum(rest))} together")
+    return "\n".join(lines)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _with_bars(text: str, shares: Sequence[float]) -> list[str]:
+    """Return the lines of a table with a bar for each share beside it, the first the longest; none for no share."""
+    lines = text.split("\n")
+    width = max(map(len, lines))
+    bars = ["", *("#" * (max(1, round(20 * share / shares[0])) if share > 0 else 0) for share in shares)]
+    return [f"{line:<{width}}  {bar}".rstrip() for line, bar in zip(lines, bars, strict=True)]
 
 
 def kernels_by_weight(
@@ -199,7 +282,7 @@ def kernels_by_weight(
 
     Examples
     --------
-    >>> from kernelweave.report import kernels_by_weight
+    >>> from kernelweave.tables import kernels_by_weight
     >>> print(kernels_by_weight(["linear", "cosine", "rbf"], [0.0, 0.25, 0.75]))
     kernel  weight   share
     rbf       0.75  75.0 %  ####################
@@ -212,19 +295,16 @@ def kernels_by_weight(
         return "no kernel has any weight: the decision function is constant"
     shares = size / size.sum()
     header = ["kernel", "weight", "share"]
-    rows = [[names[k], f"{mean[k]:.3g}", f"{100 * shares[k]:.1f} %"] for k in order[:top]]
+    rows = [[names[k], f"{mean[k]:.3g}", _percent(shares[k])] for k in order[:top]]
     if len(weights) > 1:
         header += ["used by", "most in"]
         labels = problems if problems is not None else [str(j) for j in range(len(weights))]
         for row, k in zip(rows, order, strict=False):
             row += [str(np.count_nonzero(weights[:, k])), str(labels[int(np.abs(weights[:, k]).argmax())])]
-    lines = table(rows, header).split("\n")
-    width = max(map(len, lines))
-    bars = [""] + ["#" * max(1, round(20 * shares[k] / shares[order[0]])) for k in order[:top]]
-    lines = [f"{line:<{width}}  {bar}".rstrip() for line, bar in zip(lines, bars, strict=True)]
+    lines = _with_bars(table(rows, header), [shares[k] for k in order[:top]])
     rest = len(order) - top
     if rest > 0:
-        lines.append(f"and {rest} more with weight, {100 * shares[order[top:]].sum():.1f} % together")
+        lines.append(f"and {rest} more with weight, {_percent(shares[order[top:]].sum())} together")
     return "\n".join(lines)
 
 

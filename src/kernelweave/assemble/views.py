@@ -1,0 +1,320 @@
+"""Samples that come as several tables: put side by side, aligned by their index, and known by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_matrix, hstack, issparse
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table: its numbers, and the names of its rows and columns where it has any."""
+
+    values: Any  # (n, d) array or CSR matrix
+    columns: list[str] | None = None  # (d,)
+    index: list[Any] | None = None  # (n,)
+
+
+class Views:
+    """Samples in several tables, the views, by name.
+
+    `fit` and `predict` take a dictionary of tables, a list of them, a DataFrame whose columns have two levels, an
+    AnnData or a MuData as they are. This class is the same as something that can be cut into rows, which
+    cross-validation needs: give it to `GridSearchCV` or `cross_val_score`.
+
+    Tables with an index (DataFrames, AnnData) are aligned by it, in the order of the first; the others must have their
+    samples in that order. Every view must have every sample.
+
+    Parameters
+    ----------
+    tables : dict, list of tables, DataFrame with two levels of columns, AnnData or MuData
+        A table is an array, a sparse matrix, a DataFrame of pandas or polars, or an AnnData. Those of a list are called
+        "view 0", "view 1", ...; an AnnData alone is the view "X", a MuData has a view for each modality.
+    layers, obsm : str or sequence of str, optional
+        For an AnnData: further views, from its `layers` and `obsm`.
+    var : str, optional
+        For an AnnData: the column of `var` that says which view each variable belongs to, such as "feature_types".
+
+    Attributes
+    ----------
+    columns : dict from str to tuple of int
+        The columns of each view in the joined table: what `on=` and `kernels.views` take.
+    column_names : list of str or None
+        ``view:column`` for every column, if all tables name theirs.
+    index : list or None
+        The name of each sample, if tables have an index.
+    shape : tuple of int
+        Samples and columns of the joined table.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernelweave as kw
+    >>> from sklearn.model_selection import cross_val_score
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.arange(60) % 2
+    >>> X = kw.Views({"face": rng.normal(size=(60, 3)) + y[:, None], "voice": rng.normal(size=(60, 5))})
+    >>> X.shape, X.columns["face"]
+    ((60, 8), (0, 1, 2))
+    >>> len(cross_val_score(kw.MKLClassifier("views"), X, y, cv=3))
+    3
+    """
+
+    def __init__(
+        self, tables: Any, *, layers: str | Sequence[str] = (), obsm: str | Sequence[str] = (), var: str | None = None
+    ):
+        named = _tables(tables, _listed(layers), _listed(obsm), var)
+        if named is None:
+            raise TypeError(
+                "tables must be a dictionary or list of tables, a DataFrame with two levels of columns, an AnnData or "
+                f"a MuData; got {type(tables).__name__}."
+            )
+        if not named:
+            raise ValueError("X holds no view: give at least one table with its name.")
+        read = {str(name): _read(str(name), table) for name, table in named.items()}
+        self.index, self.tables = _aligned(read)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the views."""
+        return list(self.tables)
+
+    @property
+    def columns(self) -> dict[str, tuple[int, ...]]:
+        """The columns of each view in the joined table."""
+        ends = np.cumsum([table.values.shape[1] for table in self.tables.values()]).tolist()
+        return {name: tuple(range(a, b)) for name, a, b in zip(self.tables, [0, *ends], ends, strict=False)}
+
+    @property
+    def column_names(self) -> list[str] | None:
+        """The name of every column, with its view before it, if all tables name theirs."""
+        if any(table.columns is None for table in self.tables.values()):
+            return None
+        return [f"{name}:{column}" for name, table in self.tables.items() for column in table.columns or ()]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Samples and columns of the joined table."""
+        shapes = [table.values.shape for table in self.tables.values()]
+        return shapes[0][0], sum(shape[1] for shape in shapes)
+
+    def joined(self) -> Any:  # (n, d)
+        """Return all views side by side: an array, or a CSR matrix if any view is sparse."""
+        blocks = [table.values for table in self.tables.values()]
+        if any(issparse(block) for block in blocks):
+            return csr_matrix(hstack([csr_matrix(block) for block in blocks]))
+        return np.hstack(blocks)
+
+    def like(self, fitted: Views) -> Any:  # (n, d)
+        """Return all views side by side in the order of a model's, or say in what they differ."""
+        if set(self.names) != set(fitted.names):
+            raise ValueError(f"X has the views {_few(self.names)}, the model was fitted on {_few(fitted.names)}.")
+        for name, theirs in fitted.tables.items():
+            ours = self.tables[name]
+            if ours.values.shape[1] != theirs.values.shape[1]:
+                raise ValueError(
+                    f"view {name!r} of X has {ours.values.shape[1]} columns, the model was fitted on "
+                    f"{theirs.values.shape[1]}."
+                )
+            if None not in (ours.columns, theirs.columns) and ours.columns != theirs.columns:
+                raise ValueError(f"view {name!r} of X has other columns, or another order, than at fit.")
+        ordered = object.__new__(Views)
+        ordered.index, ordered.tables = self.index, {name: self.tables[name] for name in fitted.names}
+        return ordered.joined()
+
+    def emptied(self) -> Views:
+        """Return the same views without samples: what a model keeps of them."""
+        return self[np.arange(0)]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return a view by its name, or all views of some samples."""
+        if isinstance(key, str):
+            return self.tables[key].values
+        rows = np.arange(len(self))[key[0] if isinstance(key, tuple) else key]
+        taken = object.__new__(Views)
+        taken.index = None if self.index is None else [self.index[row] for row in np.atleast_1d(rows)]
+        taken.tables = {
+            name: Table(table.values[np.atleast_1d(rows)], table.columns, None) for name, table in self.tables.items()
+        }
+        return taken
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TypeError("Views are not a sequence of samples: use X['name'] for a view, X[rows] for some samples.")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        joined = self.joined()
+        return np.asarray(joined.toarray() if issparse(joined) else joined, dtype=dtype)
+
+    def __repr__(self) -> str:
+        parts = [f"{name} {table.values.shape[1]}" for name, table in self.tables.items()]
+        return f"<Views of {len(self)} samples, columns: {', '.join(parts)}>"
+
+
+def as_views(X: Any) -> Views | None:
+    """Return X as views if it comes in several tables, else None.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave.assemble import as_views
+    >>> as_views([np.eye(3), np.ones((3, 2))])
+    <Views of 3 samples, columns: view 0 3, view 1 2>
+    >>> as_views(np.eye(3)) is None
+    True
+    """
+    if isinstance(X, Views):
+        return X
+    return None if _tables(X, [], [], None) is None else Views(X)
+
+
+def check_columns(X: Any, place: str = "X") -> None:
+    """Refuse columns of a DataFrame that are not numbers, by name."""
+    if not hasattr(X, "iloc") or not hasattr(X, "columns"):
+        return
+    bad = [str(name) for j, name in enumerate(X.columns) if not _is_numeric(X.iloc[:, j])]
+    if bad:
+        raise ValueError(
+            f"{place} has columns that are not numbers: {_few(bad)}; drop them, or encode them as numbers first."
+        )
+
+
+def _is_numeric(column: Any) -> bool:
+    if column.dtype.kind in "biuf":
+        return True
+    try:
+        column.astype(float)
+    except (TypeError, ValueError):
+        return False
+    return column.dtype.kind == "O"
+
+
+def _listed(names: str | Sequence[str]) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)
+
+
+def _few(names: Sequence[str], most: int = 8) -> str:
+    return ", ".join(map(str, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _is_annotated(X: Any) -> bool:
+    return all(hasattr(X, name) for name in ("X", "var_names", "obs_names", "obsm", "layers"))
+
+
+def _tables(X: Any, layers: list[str], obsm: list[str], var: str | None) -> dict[Any, Any] | None:
+    """Return the tables by name, or None if X is one table or none."""
+    if _is_annotated(X) and not hasattr(X, "mod"):
+        return _annotated(X, layers, obsm, var)
+    if layers or obsm or var is not None:
+        raise ValueError("layers=, obsm= and var= are for an AnnData: leave them out.")
+    if isinstance(X, Mapping):
+        return dict(X)
+    if hasattr(X, "mod") and hasattr(X, "obs_names"):
+        return dict(X.mod)
+    if isinstance(X, (list, tuple)) and X and all(len(getattr(part, "shape", ())) == 2 for part in X):
+        return {f"view {k}": part for k, part in enumerate(X)}
+    if getattr(getattr(X, "columns", None), "nlevels", 1) > 1:
+        return {name: X[name] for name in dict.fromkeys(X.columns.get_level_values(0))}
+    return None
+
+
+def _annotated(X: Any, layers: list[str], obsm: list[str], var: str | None) -> dict[Any, Any]:
+    """Return the matrix of an AnnData, whole or split by a column of `var`, and the layers and obsm asked for."""
+    columns, index = _words(X.var_names), list(X.obs_names)
+    tables: dict[Any, Any] = {}
+    if var is None:
+        tables["X"] = Table(X.X, columns, index)
+    elif var not in X.var.columns:
+        raise ValueError(f"var={var!r} is not a column of X.var, which has {_few(list(X.var.columns))}.")
+    else:
+        labels = np.asarray(X.var[var]).astype(str)
+        for label in dict.fromkeys(labels.tolist()):
+            places = np.flatnonzero(labels == label)
+            tables[label] = Table(X.X[:, places], [columns[j] for j in places], index)
+    for kind, names, home in (("layers", layers, X.layers), ("obsm", obsm, X.obsm)):
+        for name in names:
+            if name not in home:
+                raise ValueError(f"{kind}: {name!r} is not in X.{kind}, which has {_few(list(home.keys())) or 'none'}.")
+            own = columns if kind == "layers" else None
+            tables[name] = Table(home[name], own, index)
+    return tables
+
+
+def _words(names: Any) -> list[str]:
+    return [str(name) for name in names]
+
+
+def _read(name: str, table: Any) -> Table:
+    """Return one table as numbers, or say what is wrong with it."""
+    place = f"view {name!r} of X"
+    if _is_annotated(table):
+        table = Table(table.X, _words(table.var_names), list(table.obs_names))
+    if isinstance(table, Table):
+        if not hasattr(table.values, "iloc"):
+            return Table(_numbers(table.values, place), table.columns, table.index)
+        return Table(_numbers(table.values.to_numpy(), place), _words(table.values.columns), table.index)
+    if hasattr(table, "iloc") and hasattr(table, "columns"):
+        check_columns(table, place)
+        return Table(_numbers(table.to_numpy(), place), _words(table.columns), table.index.tolist())
+    if hasattr(table, "to_numpy") and hasattr(table, "columns"):  # polars, which has no index
+        return Table(_numbers(table.to_numpy(), place), _words(table.columns))
+    return Table(_numbers(table, place))
+
+
+def _numbers(values: Any, place: str) -> Any:
+    """Return a matrix of float32 or float64."""
+    values = values.tocsr() if issparse(values) else np.asarray(values)
+    if values.ndim != 2:
+        raise ValueError(f"{place} must have two dimensions, samples and columns; its shape is {values.shape}.")
+    if values.dtype in (np.float32, np.float64):
+        return values
+    try:
+        return values.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{place} holds something that is not a number: drop it, or encode it first.") from None
+
+
+def _aligned(tables: dict[str, Table]) -> tuple[list[Any] | None, dict[str, Table]]:
+    """Return the index and the tables with their rows in the order of the first that has one."""
+    first = next((name for name, table in tables.items() if table.index is not None), None)
+    sizes = {table.values.shape[0] for table in tables.values() if table.index is None}
+    if first is None:
+        _check_sizes(tables, sizes)
+        return None, tables
+    index = tables[first].index
+    assert index is not None
+    _check_sizes({name: t for name, t in tables.items() if t.index is None or name == first}, sizes | {len(index)})
+    return index, {name: _in_order(name, table, first, index) for name, table in tables.items()}
+
+
+def _check_sizes(tables: dict[str, Table], sizes: set[int]) -> None:
+    if len(sizes) > 1:
+        counts = _few([f"{name} {table.values.shape[0]}" for name, table in tables.items()])
+        raise ValueError(f"the views of X have different numbers of samples: {counts}; give every view every sample.")
+
+
+def _in_order(name: str, table: Table, first: str, index: list[Any]) -> Table:
+    """Return a table with its rows in the order of the index, or say which samples it lacks."""
+    if table.index is None or table.index == index:
+        return table
+    for who, labels in ((first, index), (name, table.index)):
+        if len(set(labels)) < len(labels):
+            raise ValueError(f"view {who!r} of X names samples twice, and views are aligned: make its index unique.")
+    place = {label: row for row, label in enumerate(table.index)}
+    for less, more, lacking in (
+        (name, first, [label for label in index if label not in place]),
+        (first, name, [label for label in table.index if label not in set(index)]),
+    ):
+        if lacking:
+            raise ValueError(
+                f"view {less!r} of X lacks {len(lacking)} of the samples that {more!r} has, such as {lacking[0]!r}: "
+                "keep only samples that every view has, with table.loc[common]."
+            )
+    rows = np.array([place[label] for label in index], dtype=int)
+    return Table(table.values[rows], table.columns, index)
