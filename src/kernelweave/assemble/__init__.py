@@ -2,10 +2,12 @@
 
 from .base import Assembly, Predictor
 from .combined import Combination, gated_sum, gaussian_product, squared_sum
+from .complexity import Complexity, EffectiveDimension, TailSum
 from .factors import FactorAssembly, FactorExpansion, described, from_factors
+from .folds import FactorFold, Fold, SampleFold, StoredFold, fold_of
 from .labels import Labels, class_targets, given_factors, read_labels, split_classes
 from .memory import available_memory, check_memory
-from .parameters import Options, check_number, check_whole
+from .parameters import Options, check_choice, check_number, check_whole
 from .products import (
     FactorProductAssembly,
     FactorProductExpansion,
@@ -33,10 +35,14 @@ from .views import Views, as_views, check_columns
 __all__ = [
     "Assembly",
     "Combination",
+    "Complexity",
+    "EffectiveDimension",
     "FactorAssembly",
     "FactorExpansion",
+    "FactorFold",
     "FactorProductAssembly",
     "FactorProductExpansion",
+    "Fold",
     "KernelAssembly",
     "Labels",
     "Numbers",
@@ -44,11 +50,15 @@ __all__ = [
     "Predictor",
     "ProductAssembly",
     "ProductExpansion",
+    "SampleFold",
+    "StoredFold",
     "Subproblem",
+    "TailSum",
     "Targets",
     "Views",
     "as_views",
     "available_memory",
+    "check_choice",
     "check_columns",
     "check_memory",
     "check_number",
@@ -57,6 +67,7 @@ __all__ = [
     "check_whole",
     "class_targets",
     "described",
+    "fold_of",
     "from_factors",
     "from_samples",
     "from_stack",

@@ -73,6 +73,18 @@ class Assembly(ABC):
         ``gram`` is what the answer was found on: this assembly's, or a part of it.
         """
 
+    def rescaled(
+        self,
+        factors: np.ndarray,  # of the kernels in `gram`
+    ) -> Assembly:
+        """Return the same with each kernel times its factor."""
+        raise NotImplementedError
+
+    def _rescaled_scales(self, factors: np.ndarray) -> np.ndarray:  # (m,)
+        scales = self.scales.copy()
+        scales[self.kept] *= factors
+        return scales
+
     def cut(self, penalty: MixingPenalty) -> MixingPenalty:
         """Return the penalty on the kernels kept: parameters with one entry per kernel lose entries too."""
         m = len(self.names)

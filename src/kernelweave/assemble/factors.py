@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -43,6 +43,12 @@ class FactorAssembly(Assembly):
     maps: Any  # from samples to features
     approximation: Approximation
     like: Array  # an empty array where the samples are
+    factors: Any = 1.0  # (kernels kept,) what the features were multiplied by after they were made, squared
+
+    def rescaled(self, factors: np.ndarray) -> FactorAssembly:
+        features = self.gram.features * like(self.gram.features, self.gram.per_column(np.sqrt(factors)))
+        gram = LowRankGram(namespace(features).astype(features, self.gram.features.dtype, copy=False), self.gram.ranks)
+        return replace(self, gram=gram, scales=self._rescaled_scales(factors), factors=self.factors * factors)
 
     @property
     def storage(self) -> str:
@@ -55,7 +61,8 @@ class FactorAssembly(Assembly):
         """Features are positive semidefinite by construction: there is nothing to refuse."""
 
     def predictor(self, targets: Targets, weights: np.ndarray, coef: Array, intercept: np.ndarray) -> FactorExpansion:
-        columns = np.repeat(weights[:, self.kept].T, self.gram.ranks, axis=0)  # (D, n_outputs)
+        kept = weights[:, self.kept] * np.sqrt(self.factors)
+        columns = np.repeat(kept.T, self.gram.ranks, axis=0)  # (D, n_outputs)
         z = self.gram.rmatvec(namespace(coef).matrix_transpose(coef)) * like(coef, columns)
         shape = (targets.n_rows, len(self.names))
         return FactorExpansion(self.maps.predictor(z), like(coef, intercept), self.like, shape)

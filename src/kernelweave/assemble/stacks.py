@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,9 @@ class KernelAssembly(Assembly):
     @property
     def storage(self) -> str:
         return self.gram.storage + (", definiteness looked at on some samples only" if self.doubtful else "")
+
+    def rescaled(self, factors: np.ndarray) -> KernelAssembly:
+        return replace(self, gram=self.gram.rescaled(factors), scales=self._rescaled_scales(factors))
 
     def check_energies(self, gram: GramStack, beta: np.ndarray) -> None:
         """Refuse an answer along which a kernel shows a negative eigenvalue that the check at the door missed."""
@@ -112,7 +115,7 @@ def from_samples(
     stack = _filled(bank, X)
     labels, groups = [kernel.name for kernel in bank], [kernel.group for kernel in bank]
     _check_functions(stack, labels, unknown)
-    return _finish(stack, labels, groups, unknown, options, weight, kernels=bank, X=X, owned=True)
+    return assembled(stack, labels, groups, unknown, options, weight, kernels=bank, X=X, owned=True)
 
 
 def _check_functions(stack: np.ndarray, labels: list[str], unknown: list[int]) -> None:
@@ -234,7 +237,7 @@ def from_stack(
     owned = targets.rows.size < stack.shape[0]
     if owned:
         stack = stack[np.ix_(targets.rows, targets.rows)]
-    return _finish(stack, labels, groups, list(range(stack.shape[2])), options, targets.weight, owned=owned)
+    return assembled(stack, labels, groups, list(range(stack.shape[2])), options, targets.weight, owned=owned)
 
 
 def read_stack(X: Any, memory: Any = "auto") -> np.ndarray:
@@ -278,7 +281,7 @@ def real_array(X: Any) -> np.ndarray:
     return array.astype(np.float64)
 
 
-def _finish(
+def assembled(
     stack: np.ndarray,
     names: list[str],
     groups: list[str | None],

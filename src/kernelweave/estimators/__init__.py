@@ -1,6 +1,7 @@
 """Estimators: multiple kernel learning with scikit-learn's face."""
 
 from .boosting import BoostedMKLClassifier
+from .chosen import MKLClassifierCV, MKLRegressorCV, MKLSurvivalCV
 from .classify import MKLClassifier
 from .nonconvex import NonconvexMKLClassifier
 from .outliers import MKLOutlierDetector
@@ -10,8 +11,11 @@ from .survive import MKLSurvival
 __all__ = [
     "BoostedMKLClassifier",
     "MKLClassifier",
+    "MKLClassifierCV",
     "MKLOutlierDetector",
     "MKLRegressor",
+    "MKLRegressorCV",
     "MKLSurvival",
+    "MKLSurvivalCV",
     "NonconvexMKLClassifier",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -301,7 +301,10 @@ class MKLEstimator(BaseEstimator):
         check_together("sample_weight", sample_weight, samples)
         targets = self._read_targets(samples, y, sample_weight)
         loss, dual_sum = self._choose(loss, targets)
-        assembly = paired(self._assemble(samples, X, options, targets), penalty, options)
+        assembly = self._assemble(samples, X, options, targets)
+        if options.complexity is not None:
+            assembly = assembly.rescaled(options.complexity.factors(assembly.gram, targets.weight))
+        assembly = paired(assembly, penalty, options)
         kept = assembly.cut(penalty) if isinstance(penalty, MixingPenalty) else penalty
         return PreparedFit(assembly, targets, loss, kept, dual_sum, options.psd)
 
@@ -327,6 +330,20 @@ class MKLEstimator(BaseEstimator):
             return solution
 
         return Parallel(n_jobs=self.n_jobs, prefer="threads")(delayed(answer)(one) for one in prepared.subproblems)
+
+    def _along(self, prepared: PreparedFit, subproblem: Subproblem, costs: np.ndarray) -> list[Solution]:
+        """Solve one problem for every cost, from the smallest up, each from the last; in the order of ``costs``."""
+        found: list[Any] = [None] * costs.size
+        problem, last, before = prepared.problem(subproblem, 1.0), 1.0, None
+        for j in np.argsort(costs, kind="stable"):
+            cost = float(costs[j])
+            there = replace(problem, loss=problem.loss.times(cost))
+            start = None if before is None else before.beta * (cost / last)
+            found[j] = self._solve(prepared, there, start)
+            if found[j].status is Status.INTERRUPTED:
+                raise KeyboardInterrupt
+            before, last = found[j], cost
+        return found
 
     def _warn_if_loose(self, solutions: Sequence[Solution]) -> None:
         """Say once if a gap missed tol, by how much and what to do; an interruption was already told."""

@@ -108,7 +108,8 @@ class MKLSurvival(MKLEstimator):
 
     _reads = ("survival",)
     # parameters of other estimators that are not a choice here
-    loss, fit_intercept, n_jobs = "cox", "auto", None
+    loss, fit_intercept = "cox", "auto"
+    n_jobs: Any = None
 
     def __init__(
         self,
