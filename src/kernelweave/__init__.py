@@ -24,9 +24,11 @@ _HOMES = {
     "RandomFeatures": "grams",
     "Views": "assemble",
     "certify": "certify",
+    "load": "modelfile",
     "path": "path",
     "recipe": "recipes",
     "recipes": "recipes",
+    "save": "modelfile",
     "solve": "solvers",
 }
 _ROOMS = ("grams", "kernels", "losses", "penalties", "plot", "solvers", "weightings")
