@@ -222,4 +222,4 @@ def label(instance) -> str:
 
 def spelled(instance) -> str:
     """Return the repr without addresses, which differ from process to process."""
-    return re.sub(r" at 0x[0-9a-f]+", "", repr(instance))
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(instance))

@@ -29,9 +29,11 @@ _HOMES = {
     "TailSum": "assemble",
     "Views": "assemble",
     "certify": "certify",
+    "load": "modelfile",
     "path": "path",
     "recipe": "recipes",
     "recipes": "recipes",
+    "save": "modelfile",
     "solve": "solvers",
 }
 _ROOMS = ("grams", "kernels", "losses", "penalties", "plot", "solvers", "weightings")

@@ -213,7 +213,7 @@ def _tables(X: Any, layers: list[str], obsm: list[str], var: str | None) -> dict
         return _annotated(X, layers, obsm, var)
     if layers or obsm or var is not None:
         raise ValueError("layers=, obsm= and var= are for an AnnData: leave them out.")
-    if isinstance(X, Mapping):
+    if isinstance(X, Mapping) and not issparse(X):  # a kind of sparse matrix is a dictionary too
         return dict(X)
     if hasattr(X, "mod") and hasattr(X, "obs_names"):
         return dict(X.mod)

@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Examples
     --------
     >>> from kernelweave.cli import main
-    >>> main(["info", "no-such-file.joblib"])
+    >>> main(["info", "no-such-file.kw"])
     2
     """
     options = _parser().parse_args(arguments)
@@ -179,12 +179,12 @@ def _parser() -> argparse.ArgumentParser:
         )
     )
     predict = add("predict", _predict, "predict the rows of a file with a saved model")
-    predict.add_argument("model", metavar="MODEL", help="file written by fit --out; open only models you trust")
+    predict.add_argument("model", metavar="MODEL", help="file written by fit --out")
     predict.add_argument("data", metavar="DATA", help="file with the columns the model was fitted on")
     predict.add_argument("--out", type=_output, metavar="FILE", help="CSV file to write (default: standard output)")
     predict.add_argument("--scores", action="store_true", help="also write the decision values")
     info = add("info", _info, "say what a saved model is: its kernels by weight, gap and support vectors")
-    info.add_argument("model", metavar="MODEL", help="file written by fit --out; open only models you trust")
+    info.add_argument("model", metavar="MODEL", help="file written by fit --out")
     recipes = add("recipes", _recipes, "list the papers that can be asked for by name")
     recipes.add_argument("names", nargs="*", metavar="NAME", help="papers to show (default: all)")
     formats = ["table", "csv", "json", "markdown"]

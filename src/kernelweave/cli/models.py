@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import Any
 
-from .base import CommandError, few
+from .base import CommandError, asked, few
 from .files import Data
 from .specs import parse_kernels, parse_loss
 from .tasks import estimator_of
-
-FORMAT = "kernelweave-model-1"
 
 
 def make_pipeline(data: Data, options: argparse.Namespace) -> Any:
@@ -90,36 +87,29 @@ def _approximation(options: argparse.Namespace) -> Any:
 
 def save(pipeline: Any, data: Data, options: argparse.Namespace) -> None:
     """Write a model that `predict` and `info` can open."""
-    import joblib
+    from ..modelfile import save as write
 
-    import kernelweave
-
-    model = {
-        "format": FORMAT,
-        "version": kernelweave.__version__,
-        "pipeline": pipeline,
+    notes = {
         "task": data.task,
         "target": options.target,
         "event": options.event,
-        "columns": data.columns,
-        "text": data.text,
-        "n_features": data.X.shape[1],
+        "columns": list(data.columns),
+        "text": list(data.text),
+        "n_features": int(data.X.shape[1]),
         "first_index": data.first_index,
     }
-    joblib.dump(model, options.out, compress=3)
+    with asked():
+        write(pipeline, options.out, notes=notes)
     print(f"\nmodel saved to {options.out}")
 
 
 def load(file: str) -> dict[str, Any]:
-    """Open a saved model."""
-    import joblib
+    """Open a saved model, with what is known of the files it can predict."""
+    from ..modelfile import read_model
 
-    if not Path(file).is_file():
-        raise CommandError(f"there is no file {file}.")
-    try:
-        model = joblib.load(file)
-    except Exception as error:  # unpickling foreign bytes can raise anything
-        raise CommandError(f"{file} is not a model saved by `kernelweave fit --out`.") from error
-    if not isinstance(model, dict) or model.get("format") != FORMAT:
-        raise CommandError(f"{file} is not a model saved by `kernelweave fit --out`.")
-    return model
+    with asked():
+        pipeline, header = read_model(file)
+    notes = header["notes"]
+    if not {"task", "target", "event", "columns", "text", "n_features", "first_index"} <= set(notes):
+        raise CommandError(f"{file} was not saved by `kernelweave fit --out`: open it in Python, with kw.load.")
+    return {**notes, "pipeline": pipeline, "version": header.get("kernelweave")}
