@@ -219,10 +219,14 @@ class Loss(BaseEstimator):
         terms = self.terms(y, C)
         return 1.0 if terms is None else terms.dual_scale(beta, h)
 
-    def best_bias(self, f: Array, y: Array, C: Array, total: float = 0.0) -> Any:
-        """Return the bias b with the least total loss plus ``total b``, by Newton's method or halving on its slope."""
+    def best_bias(self, f: Array, y: Array, C: Array, total: float = 0.0, near: Any = None) -> Any:
+        """Return the bias b with the least total loss plus ``total b``, by Newton's method or halving on its slope.
+
+        A bias that is ``near`` it is where the search begins.
+        """
         low, high = self.bias_range(f, y, C, total)
-        bias = 0.0 if low < 0.0 < high else 0.5 * (low + high)
+        first = 0.0 if near is None else float(near)
+        bias = first if low < first < high else 0.5 * (low + high)
         for trial in range(2 * NEWTON):
             slope, bend, noise = self._along_bias(f + bias, y, C, total)
             if abs(slope) <= noise:
@@ -462,12 +466,15 @@ class BoundLoss:
             return namespace(beta).stack(columns, axis=1)
         return self.loss.balance(beta, self.y, self._cost, total)
 
-    def best_bias(self, f: Array, total: float = 0.0) -> Any:
-        """Return the bias, one for each column, with the least total loss plus ``total`` times it."""
+    def best_bias(self, f: Array, total: float = 0.0, near: Any = None) -> Any:
+        """Return the bias, one for each column, with the least total loss plus ``total`` times it.
+
+        A search begins at a bias that is ``near`` it, if there is one.
+        """
         if len(self.shape) > 1 and self.elementwise:
             biases = [self.column(c).best_bias(f[:, c], total) for c in range(self.shape[1])]
             return like(f, np.array(biases))
-        return self.loss.best_bias(f, self.y, self._cost, total)
+        return self.loss.best_bias(f, self.y, self._cost, total, near)
 
     def _like(self, values: Any) -> Array:
         return values if hasattr(values, "dtype") else np.asarray(values, dtype=float)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..arrays import Array, namespace, positive
@@ -44,7 +46,7 @@ class Hinge(_Margin):
         xp, none = namespace(y), 0.0 * y
         return DualTerms(y, none, xp.where(y > 0, none, -C), xp.where(y > 0, C, none), none)
 
-    def best_bias(self, f: Array, y: Array, C: Array, total: float = 0.0) -> float:
+    def best_bias(self, f: Array, y: Array, C: Array, total: float = 0.0, near: Any = None) -> float:
         """Exact: the middle of where the slope, which jumps by C at each ``y_i - f_i``, is zero or changes sign."""
         xp = namespace(f)
         return flat_point(y - f, C, total - float(xp.sum(xp.where(y > 0, C, 0.0 * C))))
