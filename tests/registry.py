@@ -76,6 +76,19 @@ KERNELS = [
     K.Polynomial(degree=2, on=[0, 1]).normalised(),
     (0.5 * (K.Linear() + K.Constant())).normalised(),
     K.Chi2() * K.Constant(2.0),
+    K.Tanimoto(),
+    K.Jaccard(on=[0, 1]),
+    K.Equality(),
+    K.Ordinal(),
+    K.Ordinal(low=-1.0, high=[1.0, 2.0], on=[1, 3]),
+    3.0 * K.Tanimoto(on=[0, 1]) + K.Jaccard(),
+]
+STRING_KERNELS = [  # with tests of their own
+    K.Spectrum(2),
+    K.Spectrum(3).normalised(),
+    K.Mismatch(3, mismatches=1),
+    K.Mismatch(3, mismatches=2, alphabet=4),
+    2.0 * K.Spectrum(1) + K.Mismatch(2),
 ]
 PENALTIES = [
     penalties.Fixed(),

@@ -136,11 +136,16 @@ def test_approximation_and_rank_reach_the_classifier(table, tmp_path, name, caps
     assert "off by at most" in capsys.readouterr().out
 
 
-def test_recipes_lists_the_papers(capsys):
+def test_recipes_lists_the_papers(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     assert run("recipes") == 0
     out = capsys.readouterr().out
-    assert out.split()[:3] == ["name", "paper", "minimises"]
-    assert "skm" in out and "approximation=Nystroem()" in out
+    assert out.split()[:3] == ["name", "paper", "convex"]
+    assert "skm" in out and max(map(len, out.splitlines())) <= 80
+    monkeypatch.setenv("COLUMNS", "400")
+    assert run("recipes") == 0
+    out = capsys.readouterr().out
+    assert out.split()[:3] == ["name", "paper", "minimises"] and "approximation=Nystroem()" in out
 
 
 def test_recipes_shows_those_named(capsys):
@@ -198,7 +203,7 @@ def test_bad_kernel_specs(spec, message):
 def bad_requests():
     """Change to the table, further words of the command, and what the message must say."""
     label = TARGET
-    yield "no target", lambda t: t, ["--target", "kin"], "it has kind"
+    yield "no target", lambda t: t, ["--target", "kin"], "Did you mean kind? It has 5 columns: sepal length"
     yield "text", lambda t: t.assign(name="a"), [], "not numbers: name"
     yield (
         "missing",
@@ -221,6 +226,12 @@ def bad_requests():
     yield "rank alone", lambda t: t, ["--rank", "5"], "--rank goes with --approximation"
     yield "rank", lambda t: t, ["--approximation", "nystroem", "--rank", "0"], "rank of Nystroem must be"
     yield "no waves", lambda t: t, ["--approximation", "random_features", "--kernels", "linear"], "nystroem"
+    yield "recipe", lambda t: t, ["--recipe", "skn"], "recipe 'skn' is not known: use 'skm'"
+    yield "recipe and cv", lambda t: t, ["--recipe", "skm", "--cv", "3"], "leave one of them out"
+    yield "C and cv", lambda t: t, ["--C", "2", "--cv", "3"], "--cv chooses C"
+    yield "solver", lambda t: t, ["--solver", "magic"], "magic"
+    yield "solver of another", lambda t: t, ["--recipe", "gmkl", "--solver", "sqp"], "--solver is not for --recipe gmkl"
+    yield "picture", lambda t: t, ["--plot", "weights.xyz"], "xyz"
     yield "auto and more", lambda t: t, ["--kernels", "auto", "rbf"], "stands alone"
 
 
@@ -322,3 +333,28 @@ def test_integer_labels_stay_integers(frame, tmp_path, capsys):
     printed = capsys.readouterr()
     assert set(printed.out.split()[1:]) == {"3", "7"}
     assert "accuracy" in printed.err
+
+
+def test_recipe_solver_and_picture(table, tmp_path, capsys):
+    model, picture = tmp_path / "m.kw", tmp_path / "weights.svg"
+    words = ["--kernels", "rbf:0.1,1", "linear", "--out", model, "--plot", picture]
+    assert fit(table, "--recipe", "lp-mkl", "--solver", "smo", *words) == 0
+    classifier = kw.load(model)[-1]
+    assert (classifier.penalty, classifier.solver_, len(classifier.weights_)) == ("lp", "smo", 3)
+    assert b"<svg" in picture.read_bytes() and str(picture) in capsys.readouterr().out
+    assert fit(table, "--recipe", "gmkl", "--out", model) == 0
+    assert type(kw.load(model)[-1]).__name__ == "NonconvexMKLClassifier"
+
+
+def test_cross_validation_chooses(frame, table, tmp_path, capsys):
+    model = tmp_path / "m.kw"
+    assert fit(table, "--cv", "2", "--penalty", "lp", "--kernels", "rbf:0.1,1", "--out", model) == 0
+    line = [line for line in capsys.readouterr().out.splitlines() if line.startswith("chosen")]
+    chosen = kw.load(model)[-1]
+    assert len(line) == 1 and f"score {chosen.best_score_:.4f}" in line[0] and chosen.cv == 2
+    assert run("predict", model, table) == 0
+    numbers = tmp_path / "numbers.csv"
+    frame.drop(columns=TARGET).to_csv(numbers, index=False)
+    assert run("fit", numbers, "--target", "petal width", "--cv", "2", "--penalty", "l1", "--kernels", "rbf:0.1") == 0
+    assert run("fit", numbers, "--task", "outliers", "--cv", "2") == 2
+    assert "--cv is not for --task outliers" in capsys.readouterr().err

@@ -15,7 +15,7 @@ import pytest
 from scipy.sparse import csr_array, csr_matrix
 from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 
@@ -89,6 +89,9 @@ def models():
         "outliers": (kw.MKLOutlierDetector(BANK), X, None),
         "survival": (kw.MKLSurvival(BANK, tol=0.05), X, EVENTS),
         "votes": (kw.BoostedMKLClassifier(BANK, cv=None), X, Y3),
+        "chosen": (kw.MKLClassifierCV(BANK, Cs=[1.0], candidates=["l1", "lp"], cv=KFold(2)), X, Y),
+        "chosen numbers": (kw.MKLRegressorCV(BANK, Cs=[1.0], candidates=["l1"], cv=2), X, X[:, 0]),
+        "chosen survival": (kw.MKLSurvivalCV(BANK, Cs=[1.0], candidates=["lp"], cv=2, tol=0.05), X, EVENTS),
         "scaled": (make_pipeline(MinMaxScaler(), kw.MKLClassifier(BANK)), X, Y),
         "encoded": (encoded(), FRAME, Y),
     }

@@ -92,7 +92,8 @@ def test_convergence_shows_the_gap_down_to_tol(binary, axes):
     gap = axes.lines[0].get_ydata()
     assert axes.get_yscale() == "log"
     assert np.min(gap) <= binary.tol
-    assert len(axes.lines) == 4
+    assert gap[0] == 1.0 and axes.lines[0].get_xdata()[0] == 0.0  # nothing is known before the first bounds
+    assert len(axes.lines) == (4 if len(binary.history_.gap) > 1 else 2)
 
 
 def test_convergence_of_several_problems_has_a_line_each(multiclass, axes):
@@ -158,3 +159,28 @@ def test_kernels_by_weight_counts_what_it_leaves_out():
 
 def test_kernels_by_weight_with_no_weight_at_all():
     assert "constant" in tables.kernels_by_weight(["a"], np.zeros(1))
+
+
+def test_what_cannot_be_drawn_says_why(binary):
+    with pytest.raises(ValueError, match="without weights of products"):
+        plot.pairs(binary)
+    with pytest.raises(ValueError, match="fit it first"):
+        plot.pairs(kw.MKLClassifier(BANK))
+    X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    stream = kw.recipe("ufo-mkl", approximation=kw.Nystroem(rank=5)).partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(ValueError, match="learned from a stream"):
+        plot.convergence(stream)
+
+
+def test_certificates_of_several_problems_are_a_table(multiclass):
+    header, *lines = repr(multiclass.certificate()).splitlines()
+    assert header.split() == ["problem", "lower", "bound", "upper", "bound", "relative", "gap"]
+    assert [line.split()[0] for line in lines] == multiclass.problem_names_
+    assert max(float(line.split()[-1]) for line in lines) == pytest.approx(multiclass.dual_gap_, rel=1e-2)
+
+
+def test_tables_fit_the_width_asked_for():
+    rows = [["name", "some words that take more room than there is"], ["longer name", "few words"]]
+    text = tables.fitted(rows, ["a", "b"], 32)
+    assert max(map(len, text.splitlines())) <= 32
+    assert all(word in text for row in rows for cell in row for word in cell.split())

@@ -196,6 +196,7 @@ def test_every_estimator_takes_views(tables):
         kw.MKLOutlierDetector(BANK).fit(X),
         kw.MKLSurvival(BANK).fit(X, event),
         kw.BoostedMKLClassifier(BANK).fit(X, y),
+        kw.MKLClassifierCV(BANK, Cs=[1.0], candidates=["l1"], cv=2).fit(X, y),
         kw.NonconvexMKLClassifier(BANK).fit(X, y),
         kw.recipe("ufo-mkl", BANK, approximation=kw.Nystroem(rank=5), random_state=0).partial_fit(X, y, classes=[0, 1]),
     ]

@@ -36,6 +36,9 @@ SWELL = 64  # and times the size of the file
 
 ESTIMATORS = (
     "kernelweave.estimators.boosting.BoostedMKLClassifier",
+    "kernelweave.estimators.chosen.MKLClassifierCV",
+    "kernelweave.estimators.chosen.MKLRegressorCV",
+    "kernelweave.estimators.chosen.MKLSurvivalCV",
     "kernelweave.estimators.classify.MKLClassifier",
     "kernelweave.estimators.nonconvex.NonconvexMKLClassifier",
     "kernelweave.estimators.outliers.MKLOutlierDetector",
@@ -76,6 +79,9 @@ PREPARATIONS = (  # what may stand before an estimator in a pipeline, and what c
     "sklearn.compose._column_transformer.ColumnTransformer",
     "sklearn.decomposition._pca.PCA",
     "sklearn.impute._base.SimpleImputer",
+    "sklearn.model_selection._split.GroupKFold",
+    "sklearn.model_selection._split.KFold",
+    "sklearn.model_selection._split.StratifiedKFold",
     "sklearn.pipeline.Pipeline",
     "sklearn.preprocessing._data.MaxAbsScaler",
     "sklearn.preprocessing._data.MinMaxScaler",
@@ -95,6 +101,7 @@ PLAIN: dict[str, tuple[str, ...]] = {  # kinds of entries that are no objects, a
     "DictNode": ("builtins.dict",),
     "JsonNode": ("builtins.str",),
     "ListNode": ("builtins.list",),
+    "MaskedArrayNode": ("numpy.ma.MaskedArray",),
     "NdArrayNode": ("numpy.ndarray", *SCALARS),
     "RandomGeneratorNode": ("numpy.random._generator.Generator",),
     "RandomStateNode": ("numpy.random.mtrand.RandomState",),

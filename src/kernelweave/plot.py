@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .problem import Descent
-from .tables import NO_GROUP
+from .tables import NO_GROUP, shorten
 
 __all__ = ["canvas", "convergence", "pairs", "path", "weights"]
 
@@ -95,7 +95,7 @@ def weights(
     size = np.abs(values).mean(axis=0)
     order = np.argsort(-size, kind="stable")[:top]
     shown = order[size[order] > 0]
-    labels = [_short(names[k]) for k in shown]
+    labels = [shorten(names[k], 42) for k in shown]
     if len(values) > 1:
         axes = _heat_map(values[:, shown], labels, model.problem_names_, ax)
     else:
@@ -144,7 +144,7 @@ def pairs(clf: Any, top: int = 20, ax: Any = None, names: Sequence[str] | None =
     own = np.diagonal(values)
     order = np.argsort(-own, kind="stable")[:top]
     shown = order[own[order] > 0]
-    labels = [_short(names[k]) for k in shown]
+    labels = [shorten(names[k], 42) for k in shown]
     axes = _heat_map(values[np.ix_(shown, shown)], labels, labels, ax, rows="")
     axes.set_aspect("equal")
     axes.set_title(f"products of {np.count_nonzero(own)} kernels", loc="left", color=INK, fontsize=11)
@@ -184,11 +184,12 @@ def convergence(clf: Any, ax: Any = None) -> Any:
     if len(histories) == 1 and not descents:
         _bounds(axes, histories[0])
     else:
-        drawn = descents or [history.gap for history in histories]
-        for name, history, values, colour in zip(
-            model.problem_names_, histories, drawn, itertools.cycle(LINES), strict=False
-        ):
-            _curve(axes, history.seconds, values, color=colour, label=name, linewidth=1.4)
+        for name, history, colour in zip(model.problem_names_, histories, itertools.cycle(LINES), strict=False):
+            style = {"color": colour, "label": name, "linewidth": 1.4}
+            if descents:
+                _curve(axes, history.seconds, history.violation, **style)
+            else:
+                _gap(axes, history, **style)
     tol = getattr(model, "tol", None)
     if tol:
         axes.axhline(tol, color=INK, linewidth=0.9, linestyle=(0, (4, 3)), label=f"tol = {tol:g}", zorder=1)
@@ -197,7 +198,7 @@ def convergence(clf: Any, ax: Any = None) -> Any:
     axes.set_ylabel("violation of stationarity" if descents else "relative gap")
     _dress(axes, grid="both")
     if len(axes.get_legend_handles_labels()[0]) <= 12:
-        axes.legend(frameon=False, fontsize=9, labelcolor=INK)
+        axes.legend(frameon=False, fontsize=9, labelcolor=INK, loc="lower left")
     return axes
 
 
@@ -243,7 +244,7 @@ def path(path: Any, ax: Any = None) -> Any:
     axes.set_xlabel("C")
     axes.set_ylabel("mean weight over problems" if several else "weight")
     _dress(axes, grid="both")
-    _name_ends(axes, values[-1, largest], [_short(path.kernel_names[k], 34) for k in largest])
+    _name_ends(axes, values[-1, largest], [shorten(path.kernel_names[k], 34) for k in largest])
     return axes
 
 
@@ -273,8 +274,18 @@ def _model(fitted: Any, attribute: str) -> Any:
         elif hasattr(fitted, "named_steps"):
             fitted = fitted[-1]
         else:
-            raise ValueError(f"{type(fitted).__name__} has no {attribute}; fit it first, then draw it.")
+            raise ValueError(_cannot_draw(fitted, attribute))
     return fitted
+
+
+def _cannot_draw(model: Any, attribute: str) -> str:
+    """Say why a model cannot be drawn."""
+    kind = type(model).__name__
+    if not hasattr(model, "weights_"):
+        return f"{kind} has no {attribute}; fit it first, then draw it."
+    if attribute == "pair_weights_":
+        return f"{kind} was fitted without weights of products: fit with penalty='spectral', or draw plot.weights."
+    return f"{kind} keeps no {attribute}: it learned from a stream, which has none."
 
 
 def _names(model: Any, names: Sequence[str] | None) -> list[str]:
@@ -343,9 +354,21 @@ def _bounds(axes: Any, history: Any) -> None:
     low, high = np.max(lower), np.min(upper)
     scale = max(abs(low), abs(high), np.finfo(float).tiny)
     above, below = (upper - low) / scale, (high - lower) / scale
-    _curve(axes, history.seconds, history.gap, color=BAR, label="relative gap", linewidth=2)
-    _curve(axes, history.seconds, above, color=LINES[1], label="upper bound above the best lower")
-    _curve(axes, history.seconds, below, color=LINES[2], label="lower bound below the best upper")
+    _gap(axes, history, color=BAR, label="relative gap", linewidth=2)
+    if above.size > 1:
+        _curve(axes, history.seconds, above, color=LINES[1], label="upper bound above the best lower")
+        _curve(axes, history.seconds, below, color=LINES[2], label="lower bound below the best upper")
+    if above.size and history.gap[-1] > 0:
+        place = {"textcoords": "offset points", "ha": "right", "color": INK, "fontsize": 9}
+        axes.annotate(f"{history.gap[-1]:.1e}", (history.seconds[-1], history.gap[-1]), (-8, -3), **place)
+
+
+def _gap(axes: Any, history: Any, **style: Any) -> None:
+    """Draw what was known of the gap from the beginning on: before the first bounds, only that nothing is negative."""
+    seconds, gap = np.asarray(history.seconds, dtype=float), np.asarray(history.gap, dtype=float)
+    if seconds.size and np.all(np.asarray(history.lower) >= 0) and gap[0] < 1:
+        seconds, gap = np.insert(seconds, 0, 0.0), np.insert(gap, 0, 1.0)
+    _curve(axes, seconds, gap, drawstyle="steps-post", markersize=4, **style)
 
 
 def _curve(axes: Any, seconds: Any, values: Any, **style: Any) -> None:
@@ -386,11 +409,3 @@ def _apart(heights: np.ndarray, room: float) -> np.ndarray:
         heights[j] = max(heights[j], floor)
         floor = heights[j] + room
     return heights
-
-
-def _short(name: str, most: int = 42) -> str:
-    """Cut a long name in the middle, where it says least."""
-    if len(name) <= most:
-        return name
-    head = (most - 1) * 3 // 5
-    return f"{name[:head]}\u2026{name[head + 1 - most :]}"

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import itertools
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-__all__ = ["NO_GROUP", "Certificates", "group_shares", "groups_by_weight", "kernels_by_weight", "summary", "table"]
+__all__ = [
+    "NO_GROUP",
+    "Certificates",
+    "fitted",
+    "group_shares",
+    "groups_by_weight",
+    "kernels_by_weight",
+    "shorten",
+    "summary",
+    "table",
+]
 
 NO_GROUP = "(no group)"  # what tables and plots call the kernels that are in none
 
 
 class Certificates(list[Any]):
-    """The certificates of several problems, a list; printed, one line for each.
+    """The certificates of several problems, a list; printed, a table with a line for each.
 
     Parameters
     ----------
@@ -26,9 +38,10 @@ class Certificates(list[Any]):
     --------
     >>> from kernelweave.problem import Certificate
     >>> from kernelweave.tables import Certificates
-    >>> print(Certificates(["a", "bc"], [Certificate(1.0, 1.25), Certificate(2.0, 2.0)]))
-    a   1 <= optimum <= 1.25  (relative gap 2.00e-01)
-    bc  2 <= optimum <= 2  (relative gap 0.00e+00)
+    >>> Certificates(["cat", "dog"], [Certificate(1.0, 1.25), Certificate(2.0, 2.0)])
+    problem  lower bound  upper bound  relative gap
+    cat                1         1.25      2.00e-01
+    dog                2            2      0.00e+00
     """
 
     def __init__(self, names: Sequence[str], certificates: Sequence[Any]):
@@ -41,8 +54,52 @@ class Certificates(list[Any]):
         return max(certificate.gap for certificate in self)
 
     def __str__(self) -> str:
-        width = max(map(len, self.names), default=0)
-        return "\n".join(f"{name:<{width}}  {one}" for name, one in zip(self.names, self, strict=True))
+        if len(self.names) != len(self) or not all(hasattr(one, "lower") for one in self):
+            return "\n".join(f"{name}  {one}" for name, one in zip(self.names, self, strict=False))
+        cells = [[f"{one.lower:.8g}", f"{one.upper:.8g}", f"{one.gap:.2e}"] for one in self]
+        rows = [[shorten(name), *row] for name, row in zip(self.names, cells, strict=True)]
+        return table(rows, ["problem", "lower bound", "upper bound", "relative gap"])
+
+    __repr__ = __str__
+
+
+def shorten(name: str, most: int = 48) -> str:
+    """Cut a long name in the middle, where it says least.
+
+    Examples
+    --------
+    >>> from kernelweave.tables import shorten
+    >>> shorten("polynomial(degree=2) on 200 columns", 20)
+    'polynomial(… columns'
+    """
+    if len(name) <= most:
+        return name
+    head = (most - 1) * 3 // 5
+    return f"{name[:head]}\u2026{name[head + 1 - most :]}"
+
+
+def fitted(rows: Sequence[Sequence[str]], header: Sequence[str], width: int) -> str:
+    """Align rows of text in columns that are at most so wide together: the widest are broken into lines.
+
+    Examples
+    --------
+    >>> from kernelweave.tables import fitted
+    >>> print(fitted([["skm", "Bach, Lanckriet, Jordan"], ["silp", "Sonnenburg"]], ["name", "paper"], 22))
+    name  paper
+    skm   Bach, Lanckriet,
+          Jordan
+    silp  Sonnenburg
+    """
+    widths = [max(len(row[j]) for row in [header, *rows]) for j in range(len(header))]
+    room = width - 2 * (len(header) - 1)
+    while sum(widths) > room and max(widths) > 8:
+        widths[widths.index(max(widths))] -= 1
+    lines = []
+    for row in [header, *rows]:
+        cells = [textwrap.wrap(cell, size) or [""] for cell, size in zip(row, widths, strict=True)]
+        for parts in itertools.zip_longest(*cells, fillvalue=""):
+            lines.append("  ".join(part.ljust(size) for part, size in zip(parts, widths, strict=True)).rstrip())
+    return "\n".join(lines)
 
 
 def table(rows: Sequence[Sequence[str]], header: Sequence[str], left: int = 1) -> str:
@@ -237,7 +294,7 @@ def groups_by_weight(groups: Sequence[str | None], weights: np.ndarray, top: int
     shares = group_shares(groups, weights)
     shown = list(shares)[:top]
     live = [label for label, alive in zip(labels, used, strict=True) if alive]
-    cells = [[name, f"{live.count(name)} of {labels.count(name)}", _percent(shares[name])] for name in shown]
+    cells = [[shorten(name), f"{live.count(name)} of {labels.count(name)}", _percent(shares[name])] for name in shown]
     lines = _with_bars(table(cells, ["group", "kernels", "share"]), [shares[name] for name in shown])
     rest = list(shares.values())[top:]
     if rest:
@@ -295,7 +352,7 @@ def kernels_by_weight(
         return "no kernel has any weight: the decision function is constant"
     shares = size / size.sum()
     header = ["kernel", "weight", "share"]
-    rows = [[names[k], f"{mean[k]:.3g}", _percent(shares[k])] for k in order[:top]]
+    rows = [[shorten(names[k]), f"{mean[k]:.3g}", _percent(shares[k])] for k in order[:top]]
     if len(weights) > 1:
         header += ["used by", "most in"]
         labels = problems if problems is not None else [str(j) for j in range(len(weights))]

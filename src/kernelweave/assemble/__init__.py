@@ -30,7 +30,7 @@ from .targets import (
     target_names,
 )
 from .tensors import check_together, read_tensor
-from .views import Views, as_views, check_columns
+from .views import Views, as_objects, as_views, check_columns
 
 __all__ = [
     "Assembly",
@@ -56,6 +56,7 @@ __all__ = [
     "TailSum",
     "Targets",
     "Views",
+    "as_objects",
     "as_views",
     "available_memory",
     "check_choice",

@@ -12,6 +12,7 @@ from ..arrays import is_foreign, kind_of
 from ..grams import CachedGram, DenseGram, GramStack
 from ..grams.factors import refuse_infinite
 from ..kernels import Kernel, PreparedKernels, as_kernels, as_precomputed, evaluate
+from ..kernels.base import precision
 from .base import Assembly, say_dropped
 from .definite import ASYMMETRY, check_definite, check_symmetric, clip, refuse_indefinite, some_samples
 from .expansion import Expansion
@@ -109,8 +110,8 @@ def from_samples(
     shape = (X.shape[0], X.shape[0], len(bank))
     unknown = [k for k, kernel in enumerate(bank) if not kernel.psd]
     if unknown and options.psd == "clip":
-        check_memory(shape, X.dtype, options.memory)
-    if not fits(shape, X.dtype, options.memory):
+        check_memory(shape, precision(X), options.memory)
+    if not fits(shape, precision(X), options.memory):
         return _on_demand(X, bank, unknown, options, weight)
     stack = _filled(bank, X)
     labels, groups = [kernel.name for kernel in bank], [kernel.group for kernel in bank]
@@ -135,7 +136,7 @@ def _on_demand(
     grand = np.zeros(len(bank))
     if options.normalize == "center":
         grand = CachedGram(bank, X, memory=room, dtype=CACHED).energies(share)
-    scales = _scales(mean, grand, X.dtype, options.normalize)
+    scales = _scales(mean, grand, precision(X), options.normalize)
     say_dropped(labels, scales, options.normalize)
     kept = np.flatnonzero(scales)
     gram = CachedGram([bank[k] for k in kept], X, scales[kept], memory=room, dtype=CACHED)
@@ -182,7 +183,7 @@ def resolve_bank(
 def _filled(bank: list[Kernel], X: Any) -> np.ndarray:  # (n, n, m)
     """Return the kernels stored samples first, computed some rows at a time."""
     n, m = X.shape[0], len(bank)
-    stack = np.empty((n, n, m), dtype=X.dtype)
+    stack = np.empty((n, n, m), dtype=precision(X))
     step = rows_at_a_time(stack)
     buffer = np.empty((m, min(step, n), n), dtype=stack.dtype)
     prepared = PreparedKernels(bank, X) if step < n else None

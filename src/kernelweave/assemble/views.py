@@ -32,8 +32,9 @@ class Views:
     Parameters
     ----------
     tables : dict, list of tables, DataFrame with two levels of columns, AnnData or MuData
-        A table is an array, a sparse matrix, a DataFrame of pandas or polars, or an AnnData. Those of a list are called
-        "view 0", "view 1", ...; an AnnData alone is the view "X", a MuData has a view for each modality.
+        A table is an array, a sparse matrix, a DataFrame of pandas or polars, an AnnData, or a list of strings, graphs
+        or other objects, for kernels that take such. Those of a list are called "view 0", "view 1", ...; an AnnData
+        alone is the view "X", a MuData has a view for each modality.
     layers, obsm : str or sequence of str, optional
         For an AnnData: further views, from its `layers` and `obsm`.
     var : str, optional
@@ -105,6 +106,8 @@ class Views:
     def joined(self) -> Any:  # (n, d)
         """Return all views side by side: an array, or a CSR matrix if any view is sparse."""
         blocks = [table.values for table in self.tables.values()]
+        if any(block.dtype == object for block in blocks):
+            return np.hstack([(block.toarray() if issparse(block) else block).astype(object) for block in blocks])
         if any(issparse(block) for block in blocks):
             return csr_matrix(hstack([csr_matrix(block) for block in blocks]))
         return np.hstack(blocks)
@@ -128,7 +131,11 @@ class Views:
 
     def emptied(self) -> Views:
         """Return the same views without samples: what a model keeps of them."""
-        return self[np.arange(0)]
+        empty = object.__new__(Views)
+        empty.index, empty.tables = None, {
+            name: Table(np.empty((0, table.values.shape[1])), table.columns) for name, table in self.tables.items()
+        }
+        return empty
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -172,6 +179,62 @@ def as_views(X: Any) -> Views | None:
     if isinstance(X, Views):
         return X
     return None if _tables(X, [], [], None) is None else Views(X)
+
+
+def as_objects(X: Any) -> np.ndarray | None:
+    """Return X as an array of objects with two dimensions if it holds other things than numbers, else None.
+
+    That is a sequence of strings, graphs or other samples, or a table with columns that are not numbers.
+
+    Examples
+    --------
+    >>> from kernelweave.assemble import as_objects
+    >>> as_objects(["ACGT", "GATTACA"]).shape
+    (2, 1)
+    >>> as_objects([[1.0, 2.0], [3.0, 4.0]]) is None
+    True
+    """
+    if isinstance(X, Views):
+        joined = X.joined()
+        return joined if joined.dtype == object else None
+    if hasattr(X, "iloc") and hasattr(X, "columns"):
+        numeric = all(_is_numeric(X.iloc[:, j]) for j in range(X.shape[1]))
+        return None if numeric else X.to_numpy(dtype=object)
+    if hasattr(X, "to_numpy") and hasattr(X, "columns"):  # polars
+        table = X.to_numpy()
+        return table.astype(object) if table.dtype.kind not in "biuf" else None
+    return _sequence(X)
+
+
+def _sequence(X: Any) -> np.ndarray | None:
+    """Return samples one after another as a column of objects, if they are not numbers or rows of them."""
+    if isinstance(X, np.ndarray) and X.ndim == 2:
+        return X.astype(object) if X.dtype.kind in "US" or (X.dtype == object and not _holds_numbers(X)) else None
+    if not isinstance(X, (list, tuple)) and not (hasattr(X, "shape") and len(X.shape) == 1 and hasattr(X, "tolist")):
+        return None
+    items = list(X) if isinstance(X, (list, tuple)) else X.tolist()
+    if not items or _holds_numbers(items):
+        return None
+    column = np.empty((len(items), 1), dtype=object)
+    column[:, 0] = items if all(isinstance(item, str) for item in items) else None
+    if column[0, 0] is None:
+        for row, item in enumerate(items):  # one by one: NumPy would look into lists
+            column[row, 0] = item
+    return column
+
+
+def _holds_numbers(items: Any) -> bool:
+    """Whether something is an array of numbers; strings are never taken for numbers."""
+    try:
+        found = np.asarray(items)
+    except ValueError:  # rows of different lengths
+        return False
+    if found.dtype != object:
+        return found.dtype.kind in "biufc"
+    try:
+        return not any(isinstance(item, (str, bytes)) for item in found.ravel()) and found.astype(float).ndim > 0
+    except (TypeError, ValueError):
+        return False
 
 
 def check_columns(X: Any, place: str = "X") -> None:
@@ -264,7 +327,11 @@ def _read(name: str, table: Any) -> Table:
         return Table(_numbers(table.to_numpy(), place), _words(table.columns), table.index.tolist())
     if hasattr(table, "to_numpy") and hasattr(table, "columns"):  # polars, which has no index
         return Table(_numbers(table.to_numpy(), place), _words(table.columns))
-    return Table(_numbers(table, place))
+    if hasattr(table, "iloc"):  # a Series, of objects
+        column = _sequence(table)
+        return Table(_numbers(table, place) if column is None else column, None, table.index.tolist())
+    column = None if issparse(table) or getattr(table, "ndim", 1) > 1 else _sequence(table)
+    return Table(_numbers(table, place) if column is None else column)
 
 
 def _numbers(values: Any, place: str) -> Any:

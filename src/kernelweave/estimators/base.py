@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -22,6 +22,7 @@ from ..assemble import (
     Subproblem,
     Targets,
     Views,
+    as_objects,
     as_views,
     check_columns,
     check_number,
@@ -180,6 +181,11 @@ class MKLEstimator(BaseEstimator):
         views = as_views(X)
         if views is not None:
             self._views, X = views.emptied(), views.joined()
+        objects = as_objects(X) if _accept(self._bank, "accepts_objects", any) else None
+        if objects is not None:
+            return self._read_objects(X, objects)
+        if isinstance(X, (list, tuple)) and X and isinstance(X[0], str):
+            raise ValueError("X holds strings, and no kernel takes them: use kernels.spectrum() or a function.")
         check_columns(X)
         return validate_data(self, X, accept_sparse="csr", dtype=NUMBERS)
 
@@ -205,9 +211,22 @@ class MKLEstimator(BaseEstimator):
             validate_data(self, X, skip_check_array=True, reset=False)
             return namespace(X).astype(X, ours.dtype, copy=False)
         X = self._side_by_side(X)
+        if ours.dtype == object:
+            objects = as_objects(X)
+            if objects is None:
+                raise TypeError("X holds numbers only, but the model was fitted on other objects: give such as those.")
+            validate_data(self, X if hasattr(X, "columns") else objects, skip_check_array=True, reset=False)
+            return objects
         check_columns(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=NUMBERS, reset=False)
         return X.astype(ours.dtype, copy=False)
+
+    def _read_objects(self, X: Any, objects: np.ndarray) -> np.ndarray:
+        """Take samples that are not numbers, for kernels that are given those."""
+        if self.approximation is not None:
+            raise TypeError("X holds objects, and features are made from numbers: leave approximation=None.")
+        validate_data(self, X if hasattr(X, "columns") else objects, skip_check_array=True)
+        return objects
 
     def _side_by_side(self, X: Any) -> Any:
         """Return samples that come in several tables as one, in the order of those given to fit."""
@@ -221,7 +240,7 @@ class MKLEstimator(BaseEstimator):
         names, views = getattr(self, "feature_names_in_", None), self._views
         return {
             "names": names if views is None else views.column_names,
-            "frame": frame if hasattr(frame, "iloc") and views is None else None,
+            "frame": frame if hasattr(frame, "iloc") and hasattr(frame, "columns") and views is None else None,
             "views": None if views is None else views.columns,
         }
 
@@ -450,7 +469,7 @@ class MKLEstimator(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self._precomputed
         tags.input_tags.three_d_array = self._precomputed
-        tags.input_tags.sparse = not self._precomputed and _accept_sparse(self._bank)
+        tags.input_tags.sparse = not self._precomputed and _accept(self._bank, "accepts_sparse", all)
         return tags
 
 
@@ -477,10 +496,10 @@ def _check_same_home(X: Any, ours: Array) -> None:
         raise ValueError(f"X is on {device_of(X)}, but the model was fitted on {device_of(ours)}: move X there.")
 
 
-def _accept_sparse(kernels: Any) -> bool:
-    """Whether every kernel takes sparse samples; a bank that makes no sense is refused later, by fit."""
+def _accept(kernels: Any, what: str, enough: Callable[[Iterator[bool]], bool]) -> bool:
+    """Whether all kernels, or any, take some kind of samples; a bank that makes no sense is refused later, by fit."""
     try:
-        return all(kernel.accepts_sparse for kernel in as_kernels(kernels))
+        return enough(getattr(kernel, what) for kernel in as_kernels(kernels))
     except (TypeError, ValueError):
         return False
 

@@ -309,7 +309,8 @@ class NonconvexMKLClassifier(MKLClassifier):
         check_together("sample_weight", sample_weight, X)
         targets = self._read_targets(X, y, sample_weight)
         loss, dual_sum = self._choose(loss, targets)
-        if not self._precomputed and targets.rows.size <= TINY and X.shape[0] * X.shape[1] <= COMPARED:
+        compared = not self._precomputed and X.dtype != object and X.shape[0] * X.shape[1] <= COMPARED
+        if compared and targets.rows.size <= TINY:
             targets = _merged(X[targets.rows], targets, self.multiclass)
         kept = targets
         if not self._precomputed:  # the rows that count, in their order, are all there is from here on
@@ -336,6 +337,11 @@ class NonconvexMKLClassifier(MKLClassifier):
 
     def _read_tensors(self, X: Any) -> Any:
         raise TypeError(f"X is a {kind_of(X)}, and kernels are computed by NumPy here: convert X to NumPy yourself.")
+
+    def _read_objects(self, X: Any, objects: Any) -> Any:
+        if self.model != "nlmkl-p1":
+            raise TypeError(f"X holds objects, and model={self.model!r} learns from columns of numbers: encode them.")
+        return super()._read_objects(X, objects)
 
     def _combination(self, X: Any, frame: Any, options: Options, targets: Targets) -> Combination:
         """Compute what the parameters combine."""

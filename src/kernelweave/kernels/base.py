@@ -90,6 +90,11 @@ class Kernel(ABC):
         """Whether X may be an array of another library than NumPy; its `prepare` and `finish` must then follow X."""
         return False
 
+    @property
+    def accepts_objects(self) -> bool:
+        """Whether X may be an array of objects, such as strings; kernels that do not take them are given numbers."""
+        return False
+
     def self_similarity(self, X: Any) -> Array:  # (n, d), columns already chosen -> (n,)
         """k(x, x) for every row; correct for any kernel, overridden where there is a faster way."""
         n = X.shape[0]
@@ -118,7 +123,7 @@ class Kernel(ABC):
         """The diagonal of ``self(X)``, without the matrix."""
         X = _as_matrix(X)
         kernel = self._settled(X, None)
-        return cast(kernel.self_similarity(_block(kernel, X)), X.dtype)
+        return cast(kernel.self_similarity(_block(kernel, X)), precision(X))
 
     def resolve(
         self,
@@ -373,6 +378,10 @@ class _Combination(Kernel):
         return all(kernel.accepts_foreign for kernel in self.kernels)
 
     @property
+    def accepts_objects(self) -> bool:
+        return any(kernel.accepts_objects for kernel in self.kernels)
+
+    @property
     def _needs_data(self) -> bool:
         return any(kernel._needs_data for kernel in self.kernels)
 
@@ -470,6 +479,10 @@ class _Wrapper(Kernel):
     @property
     def accepts_foreign(self) -> bool:
         return self.kernel.accepts_foreign
+
+    @property
+    def accepts_objects(self) -> bool:
+        return self.kernel.accepts_objects
 
     @property
     def _needs_data(self) -> bool:
@@ -580,7 +593,7 @@ class Normalised(_Wrapper):
         return namespace(X).ones_like(lengths) if is_foreign(X) else np.ones_like(lengths)
 
     def _lengths(self, X: Any) -> Array:
-        squares = cast(self.kernel.self_similarity(X), X.dtype)
+        squares = cast(self.kernel.self_similarity(X), precision(X))
         xp = namespace(X) if is_foreign(X) else np
         if not xp.all(squares > 0):
             i = int(xp.argmin(squares))
@@ -622,14 +635,26 @@ def check_positive(kernel: Kernel, parameter: str, *words: str | None) -> None:
 
 
 def _as_matrix(X: Any) -> Any:
-    """X as a CSR matrix or a 2-D array, in float32 or float64."""
+    """X as a CSR matrix or a 2-D array, in float32 or float64, or of objects as they are."""
     foreign = is_foreign(X)
-    X = X if foreign else X.tocsr() if issparse(X) else np.asarray(X)
+    X = X if foreign else X.tocsr() if issparse(X) else _as_array(X)
     if X.ndim != 2:
         raise ValueError(f"X must have two dimensions, samples and columns; got {X.ndim}.")
     if foreign:
         return X if dtype_name(X) in ("float32", "float64") else cast(X, namespace(X).float64)
-    return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+    return X if X.dtype in (np.float32, np.float64) or X.dtype == object else X.astype(np.float64)
+
+
+def _as_array(X: Any) -> np.ndarray:
+    """X as an array; strings one after another as one column of them."""
+    if isinstance(X, (list, tuple)) and X and all(isinstance(item, str) for item in X):
+        return np.array(X, dtype=object)[:, None]
+    return np.asarray(X)
+
+
+def precision(X: Any) -> Any:
+    """The type of kernel values on X: that of X, or float64 for objects."""
+    return np.dtype(np.float64) if X.dtype == object else X.dtype
 
 
 def _beside(X: Any, Z: Any) -> Any:
@@ -653,7 +678,15 @@ def _check_foreign(kernel: Kernel, X: Any) -> None:
 def _block(kernel: Kernel, X: Any) -> Any:
     _check_sparse(kernel, X)
     _check_foreign(kernel, X)
-    return columns_of(X, kernel.on)
+    block = columns_of(X, kernel.on)
+    return block if block.dtype != object or kernel.accepts_objects else _as_numbers(kernel, block)
+
+
+def _as_numbers(kernel: Kernel, block: np.ndarray) -> np.ndarray:
+    try:
+        return block.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{kernel.name} takes numbers, and X holds other things: name its columns with on=.") from None
 
 
 def columns_of(X: Any, columns: tuple[int, ...] | None) -> Any:

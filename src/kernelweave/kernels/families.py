@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from . import vector
+from . import sets, strings, vector
 from .base import Kernel
 
 
@@ -130,6 +130,121 @@ def constant(value: Any = 1.0, *, on: Any = None, group: str | None = None) -> l
     return _grid(vector.Constant, on, group, value=value)
 
 
+def tanimoto(*, on: Any = None, group: str | None = None) -> list[Kernel]:
+    """A list with one `Tanimoto` kernel.
+
+    Examples
+    --------
+    >>> from kernelweave import kernels as K
+    >>> K.tanimoto(on={"morgan": slice(0, 1024)})[0].name
+    'tanimoto on morgan'
+    """
+    return _grid(sets.Tanimoto, on, group)
+
+
+def jaccard(*, on: Any = None, group: str | None = None) -> list[Kernel]:
+    """A list with one `Jaccard` kernel.
+
+    Examples
+    --------
+    >>> from kernelweave import kernels as K
+    >>> K.jaccard()
+    [Jaccard()]
+    """
+    return _grid(sets.Jaccard, on, group)
+
+
+def equality(*, on: Any = None, group: str | None = None) -> list[Kernel]:
+    """A list with one `Equality` kernel.
+
+    Examples
+    --------
+    >>> from kernelweave import kernels as K
+    >>> K.equality(on="each")
+    [Equality(on='each')]
+    """
+    return _grid(sets.Equality, on, group)
+
+
+def ordinal(*, on: Any = None, group: str | None = None) -> list[Kernel]:
+    """A list with one `Ordinal` kernel, whose range is that of the training samples.
+
+    Examples
+    --------
+    >>> from kernelweave import kernels as K
+    >>> K.ordinal(on=["stage", "grade"])[0].name
+    'ordinal on stage and grade'
+    """
+    return _grid(sets.Ordinal, on, group)
+
+
+def spectrum(length: Any = 3, *, on: Any = None, group: str | None = None) -> list[Kernel]:
+    """One `Spectrum` kernel per length of words, a value or a list.
+
+    Examples
+    --------
+    >>> from kernelweave import kernels as K
+    >>> K.spectrum([2, 3])
+    [Spectrum(length=2), Spectrum()]
+    """
+    return _grid(strings.Spectrum, on, group, length=length)
+
+
+def mismatch(
+    length: Any = 4, mismatches: Any = 1, alphabet: Any = None, *, on: Any = None, group: str | None = None
+) -> list[Kernel]:
+    """One `Mismatch` kernel per combination of length and mismatches; each may be a value or a list.
+
+    Examples
+    --------
+    >>> from kernelweave import kernels as K
+    >>> [k.name for k in K.mismatch([3, 4], alphabet=4)]
+    ['mismatch(length=3, mismatches=1, alphabet=4)', 'mismatch(length=4, mismatches=1, alphabet=4)']
+    """
+    return _grid(strings.Mismatch, on, group, length=length, mismatches=mismatches, alphabet=alphabet)
+
+
+def from_distance(distances: Any, gamma: Any = 1.0, power: float = 2.0) -> np.ndarray:
+    """Kernels ``exp(-gamma distance^power)`` from distances computed beforehand, for ``kernels="precomputed"``.
+
+    They are positive semidefinite for every gamma if the distances are Euclidean and power is 2 or less; for others,
+    such as edit distances, ask for ``psd="clip"``.
+
+    Parameters
+    ----------
+    distances : array of shape (n, p) or (n, p, q)
+        One or several distances between samples; for new samples, p are the training samples.
+    gamma : float or list of float, default=1.0
+        One kernel for each, and for each distance. Choose it from the training samples, such as
+        ``1 / np.median(distances) ** 2``, and use the same for new ones.
+    power : float, default=2.0
+        The power of the distance.
+
+    Returns
+    -------
+    ndarray of shape (n, p, m)
+        The kernels, samples first; distances vary slowest.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import kernels as K
+    >>> K.from_distance(np.array([[0.0, 1.0], [1.0, 0.0]]), gamma=[0.5, 2.0])[0].round(3)
+    array([[1.   , 1.   ],
+           [0.607, 0.135]])
+    """
+    D = np.asarray(distances, dtype=float)
+    if D.ndim not in (2, 3):
+        raise ValueError(f"distances must have the shape (n, p) or (n, p, q), samples first; got {D.shape}.")
+    if not np.all(D >= 0):
+        raise ValueError("distances must be numbers from zero on.")
+    widths = np.ravel(np.asarray(gamma, dtype=float))
+    if not np.all(widths > 0) or not power > 0:
+        raise ValueError(f"gamma and power must be above zero; got {gamma!r} and {power!r}.")
+    D = (D[:, :, None] if D.ndim == 2 else D) ** power
+    return np.exp(-D[:, :, :, None] * widths).reshape(*D.shape[:2], -1)
+
+
 def views(
     columns: Mapping[str, Any] | None = None,
     *,
@@ -244,13 +359,19 @@ NAMES: dict[str, Function[[], list[Kernel]]] = {
     "chi2": chi2,
     "constant": constant,
     "cosine": cosine,
+    "equality": equality,
     "histogram_intersection": histogram_intersection,
+    "jaccard": jaccard,
     "laplacian": laplacian,
     "linear": linear,
+    "mismatch": mismatch,
+    "ordinal": ordinal,
     "poly": polynomial,
     "polynomial": polynomial,
     "rbf": rbf,
     "sigmoid": sigmoid,
+    "spectrum": spectrum,
+    "tanimoto": tanimoto,
     "views": views,
 }
 
