@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -155,6 +155,7 @@ def summary(
     problems: Sequence[str] | None = None,  # (n_problems,)
     lost: np.ndarray | None = None,  # (m,)
     stationarity: float | None = None,
+    lacking: Mapping[str, int] | None = None,
     top: int = 10,
 ) -> str:
     """Write the short table of a fitted model.
@@ -187,6 +188,8 @@ def summary(
         Share of each kernel that an approximation lost; the gap is then of the approximated kernels.
     stationarity : float, optional
         What a problem that is not convex has instead of a gap.
+    lacking : mapping from str to int, optional
+        How many samples lack each view.
     top : int, default=10
         How many kernels to list.
 
@@ -230,6 +233,8 @@ def summary(
         worst = int(np.argmax(lost))
         share = f"{100 * lost[worst]:.2g} % of a kernel's trace"
         facts.append(("approximation", f"off by at most {share}, in {names[worst]}"))
+    if lacking and any(lacking.values()):
+        facts.append(("missing", ", ".join(f"{count} samples lack {name}" for name, count in lacking.items() if count)))
     if len(weights) > 1:
         facts.insert(0, ("problems", f"{len(weights)}, weights are means over them"))
     parts = [head, kernels_by_weight(names, weights, problems, top)]

@@ -14,6 +14,7 @@ from .complexity import read_normalize
 
 NORMALISATIONS = ("trace", "diagonal", "center", "dimension", "tail", None)
 PSD = ("check", "clip", "trust")
+MISSING = ("refuse", "absent")
 
 
 @dataclass(frozen=True)
@@ -25,14 +26,17 @@ class Options:
     memory: Any = "auto"
     random_state: Any = None
     approximation: Approximation | None = None
+    missing: str = "refuse"
     complexity: Any = None  # what kernels are divided by after that
 
     def __post_init__(self) -> None:
         word, complexity = read_normalize(self.normalize)
         check_choice("normalize", word, NORMALISATIONS)
         object.__setattr__(self, "normalize", word)
-        object.__setattr__(self, "complexity", complexity)
+        if complexity is not None:
+            object.__setattr__(self, "complexity", complexity)
         check_choice("psd", self.psd, PSD)
+        check_choice("missing", self.missing, MISSING)
         if self.memory != "auto":
             check_number("memory", self.memory, "'auto' or a number of bytes")
 

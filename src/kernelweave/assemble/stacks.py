@@ -13,6 +13,7 @@ from ..grams import CachedGram, DenseGram, GramStack
 from ..grams.factors import refuse_infinite
 from ..kernels import Kernel, PreparedKernels, as_kernels, as_precomputed, evaluate
 from ..kernels.base import precision
+from ..kernels.missing import Present, with_absent
 from .base import Assembly, say_dropped
 from .definite import ASYMMETRY, check_definite, check_symmetric, clip, refuse_indefinite, some_samples
 from .expansion import Expansion
@@ -119,6 +120,23 @@ def from_samples(
     return assembled(stack, labels, groups, unknown, options, weight, kernels=bank, X=X, owned=True)
 
 
+def _diagonal_means(
+    stack: np.ndarray,  # (n, n, m)
+    share: np.ndarray,  # (n,)
+    kernels: list[Kernel] | None,
+    X: Any,
+) -> np.ndarray:  # (m,)
+    """Return the mean diagonal of each kernel, over the samples that have what it looks at."""
+    rows = np.arange(stack.shape[0])
+    diagonal = stack[rows, rows].astype(float)
+    mean = share @ diagonal
+    for k, kernel in enumerate(kernels or ()):
+        if isinstance(kernel, Present):
+            has = kernel.has(X)
+            mean[k] = share[has] @ diagonal[has, k] / share[has].sum()
+    return mean
+
+
 def _check_functions(stack: np.ndarray, labels: list[str], unknown: list[int]) -> None:
     """Refuse functions of the user that are not symmetric."""
     for k in unknown:
@@ -177,6 +195,8 @@ def resolve_bank(
         asked = [kernel.on_columns("views") for kernel in asked]
     if options.normalize == "diagonal":
         asked = [kernel.normalised() for kernel in asked]
+    if options.missing == "absent":
+        return with_absent(asked, X, weight / weight.sum(), names=names, frame=frame, views=views)
     return [kernel for item in asked for kernel in item.resolve(X, names, frame, weight, views)]
 
 
@@ -303,8 +323,8 @@ def assembled(
         if not owned:
             check_memory(stack.shape, stack.dtype, options.memory)
         stack, bases = clip(stack, unknown, owned)
-    rows, share = np.arange(stack.shape[0]), weight / weight.sum()
-    mean = share @ stack[rows, rows].astype(float)
+    share = weight / weight.sum()
+    mean = _diagonal_means(stack, share, kernels, X)
     grand = _grand_mean(stack, share) if options.normalize == "center" else np.zeros(len(names))
     scales = _scales(mean, grand, stack.dtype, options.normalize)
     say_dropped(names, scales, options.normalize)

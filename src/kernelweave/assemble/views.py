@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix, hstack, issparse
 
+from .parameters import MISSING, check_choice
+
 
 @dataclass(frozen=True)
 class Table:
@@ -27,7 +29,8 @@ class Views:
     cross-validation needs: give it to `GridSearchCV` or `cross_val_score`.
 
     Tables with an index (DataFrames, AnnData) are aligned by it, in the order of the first; the others must have their
-    samples in that order. Every view must have every sample.
+    samples in that order. Every view must have every sample; or else, with ``missing="absent"``, samples that a view
+    lacks are NaN in it, and those that the first view lacks come after its own (see ``index``).
 
     Parameters
     ----------
@@ -66,7 +69,13 @@ class Views:
     """
 
     def __init__(
-        self, tables: Any, *, layers: str | Sequence[str] = (), obsm: str | Sequence[str] = (), var: str | None = None
+        self,
+        tables: Any,
+        *,
+        layers: str | Sequence[str] = (),
+        obsm: str | Sequence[str] = (),
+        var: str | None = None,
+        missing: str = "refuse",
     ):
         named = _tables(tables, _listed(layers), _listed(obsm), var)
         if named is None:
@@ -77,7 +86,8 @@ class Views:
         if not named:
             raise ValueError("X holds no view: give at least one table with its name.")
         read = {str(name): _read(str(name), table) for name, table in named.items()}
-        self.index, self.tables = _aligned(read)
+        check_choice("missing", missing, MISSING)
+        self.index, self.tables = _aligned(read, missing == "absent")
 
     @property
     def names(self) -> list[str]:
@@ -112,8 +122,10 @@ class Views:
             return csr_matrix(hstack([csr_matrix(block) for block in blocks]))
         return np.hstack(blocks)
 
-    def like(self, fitted: Views) -> Any:  # (n, d)
+    def like(self, fitted: Views, missing: str = "refuse") -> Any:  # (n, d)
         """Return all views side by side in the order of a model's, or say in what they differ."""
+        if missing == "absent" and set(self.names) < set(fitted.names):
+            return self._with_empty(fitted).like(fitted)
         if set(self.names) != set(fitted.names):
             raise ValueError(f"X has the views {_few(self.names)}, the model was fitted on {_few(fitted.names)}.")
         for name, theirs in fitted.tables.items():
@@ -128,6 +140,15 @@ class Views:
         ordered = object.__new__(Views)
         ordered.index, ordered.tables = self.index, {name: self.tables[name] for name in fitted.names}
         return ordered.joined()
+
+    def _with_empty(self, fitted: Views) -> Views:
+        """Return these views and those of a model that are not given, which no sample has."""
+        filled = object.__new__(Views)
+        filled.index, filled.tables = self.index, {
+            name: self.tables.get(name, Table(np.full((len(self), theirs.values.shape[1]), np.nan), theirs.columns))
+            for name, theirs in fitted.tables.items()
+        }
+        return filled
 
     def emptied(self) -> Views:
         """Return the same views without samples: what a model keeps of them."""
@@ -164,7 +185,7 @@ class Views:
         return f"<Views of {len(self)} samples, columns: {', '.join(parts)}>"
 
 
-def as_views(X: Any) -> Views | None:
+def as_views(X: Any, missing: str = "refuse") -> Views | None:
     """Return X as views if it comes in several tables, else None.
 
     Examples
@@ -178,7 +199,7 @@ def as_views(X: Any) -> Views | None:
     """
     if isinstance(X, Views):
         return X
-    return None if _tables(X, [], [], None) is None else Views(X)
+    return None if _tables(X, [], [], None) is None else Views(X, missing=missing)
 
 
 def as_objects(X: Any) -> np.ndarray | None:
@@ -347,8 +368,11 @@ def _numbers(values: Any, place: str) -> Any:
         raise ValueError(f"{place} holds something that is not a number: drop it, or encode it first.") from None
 
 
-def _aligned(tables: dict[str, Table]) -> tuple[list[Any] | None, dict[str, Table]]:
-    """Return the index and the tables with their rows in the order of the first that has one."""
+def _aligned(tables: dict[str, Table], fill: bool = False) -> tuple[list[Any] | None, dict[str, Table]]:
+    """Return the index and the tables with their rows in the order of the first that has one.
+
+    With ``fill``, samples that a table lacks are NaN in it, and those that the first lacks come after its own.
+    """
     first = next((name for name, table in tables.items() if table.index is not None), None)
     sizes = {table.values.shape[0] for table in tables.values() if table.index is None}
     if first is None:
@@ -356,6 +380,12 @@ def _aligned(tables: dict[str, Table]) -> tuple[list[Any] | None, dict[str, Tabl
         return None, tables
     index = tables[first].index
     assert index is not None
+    if fill:
+        known = {name: table for name, table in tables.items() if table.index is not None}
+        for name, table in known.items():
+            _check_unique(name, table.index)
+        index = list(dict.fromkeys(label for table in known.values() for label in table.index or ()))
+        tables = {name: _filled(table, index) if name in known else table for name, table in tables.items()}
     _check_sizes({name: t for name, t in tables.items() if t.index is None or name == first}, sizes | {len(index)})
     return index, {name: _in_order(name, table, first, index) for name, table in tables.items()}
 
@@ -366,13 +396,29 @@ def _check_sizes(tables: dict[str, Table], sizes: set[int]) -> None:
         raise ValueError(f"the views of X have different numbers of samples: {counts}; give every view every sample.")
 
 
+def _check_unique(name: str, labels: Sequence[Any] | None) -> None:
+    if labels is not None and len(set(labels)) < len(labels):
+        raise ValueError(f"view {name!r} of X names samples twice, and views are aligned: make its index unique.")
+
+
+def _filled(table: Table, index: list[Any]) -> Table:
+    """Return a table with a row for each sample of the index, NaN where it has none."""
+    assert table.index is not None
+    if issparse(table.values) or table.values.dtype == object:
+        raise ValueError("missing='absent' takes tables of numbers that are not sparse: use toarray().")
+    place = {label: row for row, label in enumerate(table.index)}
+    values = np.full((len(index), table.values.shape[1]), np.nan, dtype=table.values.dtype)
+    rows = [row for row, label in enumerate(index) if label in place]
+    values[rows] = table.values[[place[index[row]] for row in rows]]
+    return Table(values, table.columns, index)
+
+
 def _in_order(name: str, table: Table, first: str, index: list[Any]) -> Table:
     """Return a table with its rows in the order of the index, or say which samples it lacks."""
     if table.index is None or table.index == index:
         return table
     for who, labels in ((first, index), (name, table.index)):
-        if len(set(labels)) < len(labels):
-            raise ValueError(f"view {who!r} of X names samples twice, and views are aligned: make its index unique.")
+        _check_unique(who, labels)
     place = {label: row for row, label in enumerate(table.index)}
     for less, more, lacking in (
         (name, first, [label for label in index if label not in place]),
@@ -381,7 +427,7 @@ def _in_order(name: str, table: Table, first: str, index: list[Any]) -> Table:
         if lacking:
             raise ValueError(
                 f"view {less!r} of X lacks {len(lacking)} of the samples that {more!r} has, such as {lacking[0]!r}: "
-                "keep only samples that every view has, with table.loc[common]."
+                "use missing='absent', or keep only samples that every view has, with table.loc[common]."
             )
     rows = np.array([place[label] for label in index], dtype=int)
     return Table(table.values[rows], table.columns, index)

@@ -10,8 +10,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import tables
@@ -141,6 +143,7 @@ class MKLEstimator(BaseEstimator):
     random_state: Any
     n_jobs: Any
     progress: Any
+    missing: Any = "refuse"  # a choice of some estimators only
 
     #: kinds of targets that it reads, as `Loss.tasks` names them
     _reads: ClassVar[tuple[str, ...]] = ()
@@ -175,10 +178,14 @@ class MKLEstimator(BaseEstimator):
         if is_foreign(X) and not self._precomputed:
             return self._read_tensors(X)
         if self._precomputed:
+            if self._absent:
+                raise ValueError(
+                    "missing='absent' needs samples, and kernels='precomputed' has none: give kernels and X."
+                )
             X = read_stack(X, self.memory)
             validate_data(self, X, skip_check_array=True)
             return X
-        views = as_views(X)
+        views = as_views(X, self.missing)
         if views is not None:
             self._views, X = views.emptied(), views.joined()
         objects = as_objects(X) if _accept(self._bank, "accepts_objects", any) else None
@@ -187,7 +194,7 @@ class MKLEstimator(BaseEstimator):
         if isinstance(X, (list, tuple)) and X and isinstance(X[0], str):
             raise ValueError("X holds strings, and no kernel takes them: use kernels.spectrum() or a function.")
         check_columns(X)
-        return validate_data(self, X, accept_sparse="csr", dtype=NUMBERS)
+        return self._validated(X)
 
     def _read_tensors(self, X: Array) -> Array:
         """Check samples of another library; kernels as matrices are NumPy's, so only features can be theirs."""
@@ -218,8 +225,28 @@ class MKLEstimator(BaseEstimator):
             validate_data(self, X if hasattr(X, "columns") else objects, skip_check_array=True, reset=False)
             return objects
         check_columns(X)
-        X = validate_data(self, X, accept_sparse="csr", dtype=NUMBERS, reset=False)
-        return X.astype(ours.dtype, copy=False)
+        return self._validated(X, reset=False).astype(ours.dtype, copy=False)
+
+    @property
+    def _absent(self) -> bool:
+        """Whether samples may lack views."""
+        return isinstance(self.missing, str) and self.missing == "absent"
+
+    def _validated(self, X: Any, reset: bool = True) -> Any:
+        """Check samples as scikit-learn does; NaN are let through where views may be missing, else refused with a hint."""
+        X = validate_data(self, X, accept_sparse="csr", dtype=NUMBERS, reset=reset, ensure_all_finite=False)
+        values = X.data if issparse(X) else X
+        if np.all(np.isfinite(values)):
+            return X
+        if issparse(X) or np.isinf(values).any() or "missing" not in self.get_params(deep=False):
+            assert_all_finite(X, input_name="X", estimator_name=type(self).__name__)
+        if self._absent:
+            return X
+        torn = int(np.isnan(values).any(axis=1).sum())
+        raise ValueError(
+            f"Input X contains NaN, in {torn} samples: use missing='absent' where samples lack whole views, or fill "
+            "the gaps."
+        )
 
     def _read_objects(self, X: Any, objects: np.ndarray) -> np.ndarray:
         """Take samples that are not numbers, for kernels that are given those."""
@@ -230,10 +257,10 @@ class MKLEstimator(BaseEstimator):
 
     def _side_by_side(self, X: Any) -> Any:
         """Return samples that come in several tables as one, in the order of those given to fit."""
-        views, fitted = as_views(X), getattr(self, "_views", None)
+        views, fitted = as_views(X, self.missing), getattr(self, "_views", None)
         if views is None:
             return X
-        return views.joined() if fitted is None else views.like(fitted)
+        return views.joined() if fitted is None else views.like(fitted, self.missing)
 
     def _columns(self, frame: Any) -> dict[str, Any]:
         """Return what kernels may call columns by: their names, a DataFrame, and views."""
@@ -249,7 +276,8 @@ class MKLEstimator(BaseEstimator):
         check_number("C", self.C)
         check_number("tol", self.tol)
         check_whole("max_iter", self.max_iter)
-        options = Options(self.normalize, self.psd, self.memory, self.random_state, self._approximation())
+        approximation = self._approximation()
+        options = Options(self.normalize, self.psd, self.memory, self.random_state, approximation, self.missing)
         penalty = make_mixing(self.penalty)
         check_products(penalty, options)
         if isinstance(penalty, Weighting) and not set(penalty.tasks) & set(self._reads):
@@ -303,7 +331,7 @@ class MKLEstimator(BaseEstimator):
     def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Read, solve, and keep what prediction needs."""
         begun = time.perf_counter()
-        views = None if self._precomputed else as_views(X)
+        views = None if self._precomputed else as_views(X, self.missing)
         X = X if views is None else views
         prepared = self._prepare(X, y, sample_weight)
         solutions = self._solve_all(prepared)
@@ -319,6 +347,7 @@ class MKLEstimator(BaseEstimator):
         samples = self._read_samples(X)
         check_together("sample_weight", sample_weight, samples)
         targets = self._read_targets(samples, y, sample_weight)
+        self._lacking = self._count_lacking(samples) if self._absent else {}
         loss, dual_sum = self._choose(loss, targets)
         assembly = self._assemble(samples, X, options, targets)
         if options.complexity is not None:
@@ -326,6 +355,12 @@ class MKLEstimator(BaseEstimator):
         assembly = paired(assembly, penalty, options)
         kept = assembly.cut(penalty) if isinstance(penalty, MixingPenalty) else penalty
         return PreparedFit(assembly, targets, loss, kept, dual_sum, options.psd)
+
+    def _count_lacking(self, X: Any) -> dict[str, int]:
+        """Return how many samples lack each view, or have NaN at all where views have no names."""
+        if self._views is None:
+            return {"some columns": int(np.isnan(X).any(axis=1).sum())}
+        return {name: int(np.isnan(X[:, columns]).all(axis=1).sum()) for name, columns in self._views.columns.items()}
 
     def _solve(self, prepared: PreparedFit, problem: Problem, start: Array | None = None) -> Solution:
         solution = solve(
@@ -458,6 +493,7 @@ class MKLEstimator(BaseEstimator):
             problems=self.problem_names_,
             lost=self.approximation_error_,
             stationarity=getattr(self, "stationarity_", None),
+            lacking=getattr(self, "_lacking", None),
         )
 
     @property
@@ -468,6 +504,7 @@ class MKLEstimator(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self._precomputed
+        tags.input_tags.allow_nan = self._absent and not self._precomputed
         tags.input_tags.three_d_array = self._precomputed
         tags.input_tags.sparse = not self._precomputed and _accept(self._bank, "accepts_sparse", all)
         return tags

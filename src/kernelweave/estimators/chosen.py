@@ -37,8 +37,8 @@ class MKLClassifierCV(Choosing, MKLClassifier):
     drop : bool, default=True
         Whether candidates are dropped from the second fold on, when they are behind the best at every C by more than
         three standard errors of the paired differences.
-    loss, solver, approximation, tol, max_iter, multiclass, fit_intercept, probability, class_weight, psd, memory, \
-random_state
+    loss, solver, approximation, tol, max_iter, multiclass, fit_intercept, probability, class_weight, psd, missing, \
+memory, random_state
         As for `MKLClassifier`.
     n_jobs : int, optional
         Threads for the candidates.
@@ -94,6 +94,7 @@ random_state
         probability: bool = False,
         class_weight: Any = None,
         psd: str = "check",
+        missing: str = "refuse",
         memory: Any = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -116,6 +117,7 @@ random_state
         self.probability = probability
         self.class_weight = class_weight
         self.psd = psd
+        self.missing = missing
         self.memory = memory
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -153,7 +155,7 @@ class MKLRegressorCV(Choosing, MKLRegressor):
     ----------
     kernels, Cs, candidates, cv, scoring, rule, drop, n_jobs, progress
         As for `MKLClassifierCV`; folds are plain, and `score` is R2.
-    loss, targets, solver, approximation, tol, max_iter, fit_intercept, psd, memory, random_state
+    loss, targets, solver, approximation, tol, max_iter, fit_intercept, psd, missing, memory, random_state
         As for `MKLRegressor`.
 
     Attributes
@@ -193,6 +195,7 @@ class MKLRegressorCV(Choosing, MKLRegressor):
         max_iter: int = 100_000,
         fit_intercept: Any = "auto",
         psd: str = "check",
+        missing: str = "refuse",
         memory: Any = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -213,6 +216,7 @@ class MKLRegressorCV(Choosing, MKLRegressor):
         self.max_iter = max_iter
         self.fit_intercept = fit_intercept
         self.psd = psd
+        self.missing = missing
         self.memory = memory
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -245,7 +249,7 @@ class MKLSurvivalCV(Choosing, MKLSurvival):
     ----------
     kernels, Cs, candidates, cv, scoring, rule, drop, n_jobs, progress
         As for `MKLClassifierCV`; folds are plain, and `score` is Harrell's concordance.
-    solver, approximation, tol, max_iter, psd, memory, random_state
+    solver, approximation, tol, max_iter, psd, missing, memory, random_state
         As for `MKLSurvival`.
 
     Attributes
@@ -283,6 +287,7 @@ class MKLSurvivalCV(Choosing, MKLSurvival):
         tol: float = 1e-3,
         max_iter: int = 100_000,
         psd: str = "check",
+        missing: str = "refuse",
         memory: Any = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -300,6 +305,7 @@ class MKLSurvivalCV(Choosing, MKLSurvival):
         self.tol = tol
         self.max_iter = max_iter
         self.psd = psd
+        self.missing = missing
         self.memory = memory
         self.random_state = random_state
         self.n_jobs = n_jobs

@@ -94,6 +94,10 @@ class MKLClassifier(ClassifierMixin, Streaming):
         What to do about kernels not known to be positive semidefinite: "check" refuses those that are seen to
         be indefinite, "clip" drops the negative part of their spectrum, "trust" does not look. With an
         approximation there is no matrix to look at, so "check" refuses all kernels not known to be so.
+    missing : {"refuse", "absent"}, default="refuse"
+        What to do about NaN in X: refuse them, or take a sample whose columns of a kernel are all NaN as one that lacks
+        this view. In that kernel it is then the mean of the samples that have the view, so that the view says nothing
+        about it; new samples may lack any view. Tables of X may lack samples, and those to predict whole tables.
     memory : "auto" or float, default="auto"
         Bytes that the kernels on the training samples, or their features, may take; "auto" is most of what is
         available where the samples are. Kernels of samples that take more are not stored: columns are computed
@@ -187,6 +191,7 @@ class MKLClassifier(ClassifierMixin, Streaming):
         probability: bool = False,
         class_weight: Any = None,
         psd: str = "check",
+        missing: str = "refuse",
         memory: Any = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -206,6 +211,7 @@ class MKLClassifier(ClassifierMixin, Streaming):
         self.probability = probability
         self.class_weight = class_weight
         self.psd = psd
+        self.missing = missing
         self.memory = memory
         self.random_state = random_state
         self.n_jobs = n_jobs

@@ -54,6 +54,10 @@ class MKLOutlierDetector(OutlierMixin, MKLEstimator):
         Most steps of the solver.
     psd : {"check", "clip", "trust"}, default="check"
         What to do about kernels not known to be positive semidefinite, as for `MKLClassifier`.
+    missing : {"refuse", "absent"}, default="refuse"
+        What to do about NaN in X: refuse them, or take a sample whose columns of a kernel are all NaN as one that lacks
+        this view. In that kernel it is then the mean of the samples that have the view, so that the view says nothing
+        about it; new samples may lack any view. Tables of X may lack samples, and those to predict whole tables.
     memory : "auto" or float, default="auto"
         Bytes that the kernels on the training samples, or their features, may take, as for `MKLClassifier`.
     random_state : int or RandomState, optional
@@ -128,6 +132,7 @@ class MKLOutlierDetector(OutlierMixin, MKLEstimator):
         tol: float = 1e-3,
         max_iter: int = 100_000,
         psd: str = "check",
+        missing: str = "refuse",
         memory: Any = "auto",
         random_state: Any = None,
         progress: bool = False,
@@ -141,6 +146,7 @@ class MKLOutlierDetector(OutlierMixin, MKLEstimator):
         self.tol = tol
         self.max_iter = max_iter
         self.psd = psd
+        self.missing = missing
         self.memory = memory
         self.random_state = random_state
         self.progress = progress

@@ -60,6 +60,10 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         Whether predictions have a constant of their own, which costs nothing. "auto": yes.
     psd : {"check", "clip", "trust"}, default="check"
         What to do about kernels not known to be positive semidefinite, as for `MKLClassifier`.
+    missing : {"refuse", "absent"}, default="refuse"
+        What to do about NaN in X: refuse them, or take a sample whose columns of a kernel are all NaN as one that lacks
+        this view. In that kernel it is then the mean of the samples that have the view, so that the view says nothing
+        about it; new samples may lack any view. Tables of X may lack samples, and those to predict whole tables.
     memory : "auto" or float, default="auto"
         Bytes that the kernels on the training samples, or their features, may take, as for `MKLClassifier`.
     random_state : int or RandomState, optional
@@ -142,6 +146,7 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         max_iter: int = 100_000,
         fit_intercept: Any = "auto",
         psd: str = "check",
+        missing: str = "refuse",
         memory: Any = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -159,6 +164,7 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         self.max_iter = max_iter
         self.fit_intercept = fit_intercept
         self.psd = psd
+        self.missing = missing
         self.memory = memory
         self.random_state = random_state
         self.n_jobs = n_jobs
