@@ -184,3 +184,30 @@ def test_tables_fit_the_width_asked_for():
     text = tables.fitted(rows, ["a", "b"], 32)
     assert max(map(len, text.splitlines())) <= 32
     assert all(word in text for row in rows for cell in row for word in cell.split())
+
+
+def test_selection_draws_every_candidate_and_marks_the_best(data, axes):
+    X, y = data
+    clf = kw.MKLClassifierCV(BANK, Cs=[0.1, 1.0, 10.0], candidates=["uniform", "l1"], cv=3, drop=False).fit(X, y)
+    drawn = plot.selection(make_pipeline(StandardScaler(), clf), ax=axes)
+    lines = [line for line in drawn.get_lines() if len(line.get_xdata()) == 3]
+    assert len(lines) == 2
+    for line, name in zip(lines, ["uniform", "l1"], strict=True):
+        here = clf.cv_results_["param_candidate"] == name
+        np.testing.assert_allclose(line.get_ydata(), clf.cv_results_["mean_test_score"][here])
+    marked = drawn.get_lines()[-1]
+    assert marked.get_ydata()[0] == clf.best_score_
+    assert clf.best_candidate_ in drawn.get_title(loc="left")
+    clf.cv_results_["split2_test_score"][3:] = np.nan
+    assert "l1, dropped after 2 folds" in [text.get_text() for text in plot.selection(clf).get_legend().get_texts()]
+
+
+def test_stability_draws_what_is_selected(data, axes):
+    X, y = data
+    found = kw.stability(kw.MKLClassifier(BANK), X[50:], y[50:], n_resamples=4, decoys=True, random_state=0)
+    drawn = plot.stability(found, ax=axes)
+    shown = np.sort(found.frequencies[found.frequencies > 0])[::-1]
+    np.testing.assert_allclose([bar.get_width() for bar in drawn.patches], shown[:20])
+    assert f"{found.selected.sum()} of {len(found.frequencies)} kernels selected" in drawn.get_title(loc="left")
+    with pytest.raises(ValueError, match="top must be"):
+        plot.stability(found, top=0)

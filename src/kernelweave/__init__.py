@@ -35,6 +35,7 @@ _HOMES = {
     "recipes": "recipes",
     "save": "modelfile",
     "solve": "solvers",
+    "stability": "stability",
 }
 _ROOMS = ("grams", "kernels", "losses", "penalties", "plot", "solvers", "weightings")
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
 
-from .assemble import Subproblem, check_number
-from .estimators.base import MKLEstimator, PreparedFit, support
-from .problem import Solution, Status
+from .assemble import check_number
+from .estimators.base import MKLEstimator, support
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ def path(estimator: MKLEstimator, X: Any, y: Any, C: Sequence[float], sample_wei
     worker = clone(estimator).set_params(C=float(costs[0]))
     prepared = worker._prepare(X, y, sample_weight)
     walks = Parallel(n_jobs=worker.n_jobs, prefer="threads")(
-        delayed(_walk)(worker, prepared, subproblem, costs) for subproblem in prepared.subproblems
+        delayed(worker._along)(prepared, subproblem, costs) for subproblem in prepared.subproblems
     )
     steps = list(zip(*walks, strict=True))  # for each C, the solutions of all problems
     worker._warn_if_loose([solution for step in steps for solution in step])
@@ -111,17 +110,3 @@ def _read_costs(C: Sequence[float]) -> np.ndarray:
     for cost in costs:
         check_number("every entry of C", cost)
     return np.array(costs, dtype=float)
-
-
-def _walk(worker: MKLEstimator, prepared: PreparedFit, subproblem: Subproblem, costs: np.ndarray) -> list[Solution]:
-    """Solve one problem for every cost, from the smallest up; answers in the order of ``costs``."""
-    found: list[Any] = [None] * costs.size
-    problem, last, start = prepared.problem(subproblem, 1.0), 1.0, None
-    for j in np.argsort(costs, kind="stable"):
-        cost = float(costs[j])
-        start = None if start is None else start * (cost / last)
-        found[j] = worker._solve(prepared, replace(problem, loss=problem.loss.times(cost)), start)
-        if found[j].status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
-        start, last = found[j].beta, cost
-    return found

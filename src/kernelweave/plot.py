@@ -15,7 +15,7 @@ import numpy as np
 from .problem import Descent
 from .tables import NO_GROUP, shorten
 
-__all__ = ["canvas", "convergence", "pairs", "path", "weights"]
+__all__ = ["canvas", "convergence", "pairs", "path", "selection", "stability", "weights"]
 
 INK = "#30343b"
 BAR = "#2f6f9f"
@@ -245,6 +245,106 @@ def path(path: Any, ax: Any = None) -> Any:
     axes.set_ylabel("mean weight over problems" if several else "weight")
     _dress(axes, grid="both")
     _name_ends(axes, values[-1, largest], [shorten(path.kernel_names[k], 34) for k in largest])
+    return axes
+
+
+def selection(model: Any, ax: Any = None) -> Any:
+    """Draw the scores of every candidate along C, with their standard errors, and what was chosen.
+
+    Parameters
+    ----------
+    model : fitted MKLClassifierCV, MKLRegressorCV or MKLSurvivalCV, or a Pipeline that ends in one
+        The model to look at.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure when absent.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> import kernelweave as kw
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> clf = kw.MKLClassifierCV(Cs=[0.1, 1.0], candidates=["uniform", "l1"], cv=2).fit(X, y)
+    >>> kw.plot.selection(clf, ax=kw.plot.canvas()).get_xlabel()
+    'C'
+    """
+    model = _model(model, "cv_results_")
+    table = model.cv_results_
+    scores = np.stack([column for name, column in table.items() if name.startswith("split")], axis=1)
+    names, costs = np.asarray(table["param_candidate"]), np.asarray(table["param_C"], dtype=float)
+    axes = _axes(ax, 7.6, 4.4)
+    for name, colour in zip(dict.fromkeys(names), itertools.cycle(LINES), strict=False):
+        here = names == name
+        seen = ~np.isnan(scores[here]).any(axis=0)
+        part = scores[here][:, seen]
+        mean, error = part.mean(axis=1), part.std(axis=1, ddof=1 if seen.sum() > 1 else 0) / np.sqrt(seen.sum())
+        dropped = seen.sum() < scores.shape[1]
+        axes.fill_between(costs[here], mean - error, mean + error, color=colour, alpha=0.0 if dropped else 0.12, lw=0)
+        style = {"linestyle": ":", "linewidth": 1.1} if dropped else {"linewidth": 1.8, "marker": "o", "markersize": 3}
+        label = shorten(str(name), 30) + (f", dropped after {seen.sum()} folds" if dropped else "")
+        axes.plot(costs[here], mean, color=colour, label=label, **style)
+    best = model.best_index_
+    axes.plot(costs[best], model.best_score_, marker="o", markersize=11, markerfacecolor="none", color=INK)
+    axes.set_xscale("log")
+    axes.margins(x=0.02)
+    axes.set_xlabel("C")
+    axes.set_ylabel("score in cross-validation")
+    _dress(axes, grid="both")
+    axes.legend(frameon=False, fontsize=9, labelcolor=INK, loc="lower right")
+    chosen = f"{model.best_candidate_}, C={costs[best]:.3g}: {model.best_score_:.4g}"
+    axes.set_title(chosen, loc="left", color=INK, fontsize=11)
+    return axes
+
+
+def stability(found: Any, top: int = 20, ax: Any = None) -> Any:
+    """Draw how often each kernel is selected, most often first, with the threshold.
+
+    Parameters
+    ----------
+    found : Stability
+        What `kernelweave.stability` returned.
+    top : int, default=20
+        How many kernels to show at most; kernels that are never selected are left out.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure when absent.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> import kernelweave as kw
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> found = kw.stability(kw.MKLClassifier(), X[50:], y[50:], n_resamples=4, random_state=0)
+    >>> kw.plot.stability(found, ax=kw.plot.canvas()).get_xlabel()
+    'share of the halves in which it is selected'
+    """
+    if top < 1:
+        raise ValueError(f"top must be at least 1, got {top}.")
+    order = np.argsort(-found.frequencies, kind="stable")[:top]
+    order = order[found.frequencies[order] > 0]
+    axes = _axes(ax, 7.0, 1.4 + 0.27 * max(len(order), 2))
+    rows, colours = np.arange(len(order)), [BAR if found.selected[k] else FAINT for k in order]
+    axes.barh(rows, found.frequencies[order], height=0.68, color=colours)
+    axes.set_yticks(rows, [shorten(found.kernel_names[k], 42) for k in order])
+    axes.set_ylim(len(order) - 0.4, -0.6)
+    axes.set_xlim(0.0, 1.0)
+    axes.axvline(found.threshold, color=INK, linewidth=1.0)
+    if found.decoy_threshold is not None:
+        axes.axvline(found.decoy_threshold, color=LINES[1], linewidth=1.0, linestyle="--")
+        axes.annotate("decoys", (found.decoy_threshold, len(order) - 0.5), (3, 2), textcoords="offset points",
+                      fontsize=8, color=LINES[1])  # fmt: skip
+    axes.set_xlabel("share of the halves in which it is selected")
+    _dress(axes, grid="x")
+    axes.spines["left"].set_visible(False)
+    chosen, m = int(found.selected.sum()), len(found.frequencies)
+    title = f"{chosen} of {m} kernels selected, at most {found.bound:.2g} by chance"
+    axes.set_title(title, loc="left", color=INK, fontsize=11)
     return axes
 
 

@@ -4,7 +4,7 @@ from .base import Assembly, Predictor
 from .combined import Combination, gated_sum, gaussian_product, squared_sum
 from .complexity import Complexity, EffectiveDimension, TailSum
 from .factors import FactorAssembly, FactorExpansion, described, from_factors
-from .folds import FactorFold, Fold, SampleFold, StoredFold, fold_of
+from .folds import FactorFold, Fold, SampleFold, StoredFold, fold_of, rows_of
 from .labels import Labels, class_targets, given_factors, read_labels, split_classes
 from .memory import available_memory, check_memory
 from .parameters import Options, check_choice, check_number, check_whole
@@ -86,6 +86,7 @@ __all__ = [
     "read_weight",
     "real_array",
     "resolve_bank",
+    "rows_of",
     "split_classes",
     "squared_sum",
     "survival_targets",

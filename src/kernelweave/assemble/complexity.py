@@ -40,7 +40,7 @@ class Complexity(BaseEstimator, ABC):
         rows = np.unique(np.linspace(0, n - 1, min(n, LOOK)).round().astype(np.int64))
         share = to_host(weight)[rows].astype(float)
         share = share / share.sum()
-        seen = _on_host(gram, rows)
+        seen = on_host(gram, rows)
         sizes = np.empty(m)
         for k, only in enumerate(np.eye(m)):
             kernel = seen.combine(np.arange(rows.size), only)
@@ -119,7 +119,7 @@ class TailSum(Complexity):
         return max(float(values[int(self.keep) :].sum()), LEAST)
 
 
-def _on_host(gram: GramStack, rows: np.ndarray) -> CombinableGram:
+def on_host(gram: GramStack, rows: np.ndarray) -> CombinableGram:
     """Return some samples of a Gram stack as one of NumPy."""
     few = gram.take(rows)
     if isinstance(few, LowRankGram) and few.host_features is None:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.utils import _safe_indexing
 
-from ..arrays import Array, namespace
+from ..arrays import Array, is_foreign, like, namespace
 from ..grams import DenseGram, LowRankGram
 from ..kernels import Kernel
 from .base import Assembly
@@ -56,8 +57,7 @@ class StoredFold(Fold):
     groups: list[str | None]
 
     def scaled(self, options: Options, weight: np.ndarray) -> KernelAssembly:
-        known = replace(options, psd="trust")  # parts of definite kernels are definite
-        return assembled(self.samples, self.names, self.groups, [], known, weight, owned=True)
+        return assembled(self.samples, self.names, self.groups, [], options, weight, owned=True)
 
     def summed(self, weights: np.ndarray) -> StoredFold:
         dtype = self.samples.dtype
@@ -92,9 +92,9 @@ class FactorFold(Fold):
         return gram_of(self.test, gram).matvec(z * columns)
 
 
-def gram_of(features: Array, like: LowRankGram) -> LowRankGram:
+def gram_of(features: Array, made: LowRankGram) -> LowRankGram:
     """Return the kernels of other rows of the same features."""
-    return LowRankGram(features, like.ranks)
+    return LowRankGram(features, made.ranks)
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class SampleFold(Fold):
     kernels: list[Kernel]
 
     def scaled(self, options: Options, weight: np.ndarray) -> KernelAssembly:
-        return from_samples(self.samples, self.kernels, replace(options, psd="trust"), weight=weight)
+        return from_samples(self.samples, self.kernels, replace(options, missing="refuse"), weight=weight)
 
 
 def fold_of(made: Assembly, train: np.ndarray, test: np.ndarray) -> Fold:
@@ -132,3 +132,10 @@ def fold_of(made: Assembly, train: np.ndarray, test: np.ndarray) -> Fold:
         return StoredFold(stack[np.ix_(train, train)], stack[np.ix_(test, train)], names, groups)
     assert made.kernels is not None
     return SampleFold(made.X[train], made.X[test], [made.kernels[k] for k in made.kept])
+
+
+def rows_of(values: Any, rows: np.ndarray) -> Any:
+    """Return some entries of targets or weights of any kind, or of an array, by position."""
+    if is_foreign(values):
+        return namespace(values).take(values, like(values, rows, "int64"), axis=0)
+    return _safe_indexing(values, rows)

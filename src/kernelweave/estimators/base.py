@@ -20,6 +20,7 @@ from .. import tables
 from ..arrays import Array, device_of, is_foreign, kind_of, namespace, scatter, to_host
 from ..assemble import (
     Assembly,
+    Fold,
     Options,
     Subproblem,
     Targets,
@@ -101,6 +102,27 @@ class PreparedFit:
             coef = coef if subproblem.rows is None else scatter(coef, subproblem.rows, n)
             parts.append(coef[None, :] if coef.ndim == 1 else xp.matrix_transpose(coef))
         return namespace(parts[0]).concat(parts, axis=0)
+
+
+def _sized(assembly: Assembly, options: Options, targets: Targets) -> Assembly:
+    """Return kernels divided by their complexity, if that is asked for."""
+    if options.complexity is None:
+        return assembly
+    return assembly.rescaled(options.complexity.factors(assembly.gram, targets.weight))
+
+
+def _posed(
+    assembly: Assembly,
+    options: Options,
+    targets: Targets,
+    loss: Loss,
+    penalty: MixingPenalty | Weighting,
+    dual_sum: float | None,
+) -> PreparedFit:
+    """Return what is to be solved on kernels at their size; penalties on products get these."""
+    assembly = paired(assembly, penalty, options)
+    kept = assembly.cut(penalty) if isinstance(penalty, MixingPenalty) else penalty
+    return PreparedFit(assembly, targets, loss, kept, dual_sum, options.psd)
 
 
 def outputs_of(solution: Solution) -> int:
@@ -233,7 +255,7 @@ class MKLEstimator(BaseEstimator):
         return isinstance(self.missing, str) and self.missing == "absent"
 
     def _validated(self, X: Any, reset: bool = True) -> Any:
-        """Check samples as scikit-learn does; NaN are let through where views may be missing, else refused with a hint."""
+        """Check samples as scikit-learn does; NaN are let through where views may be missing, else refused."""
         X = validate_data(self, X, accept_sparse="csr", dtype=NUMBERS, reset=reset, ensure_all_finite=False)
         values = X.data if issparse(X) else X
         if np.all(np.isfinite(values)):
@@ -349,12 +371,17 @@ class MKLEstimator(BaseEstimator):
         targets = self._read_targets(samples, y, sample_weight)
         self._lacking = self._count_lacking(samples) if self._absent else {}
         loss, dual_sum = self._choose(loss, targets)
-        assembly = self._assemble(samples, X, options, targets)
-        if options.complexity is not None:
-            assembly = assembly.rescaled(options.complexity.factors(assembly.gram, targets.weight))
-        assembly = paired(assembly, penalty, options)
-        kept = assembly.cut(penalty) if isinstance(penalty, MixingPenalty) else penalty
-        return PreparedFit(assembly, targets, loss, kept, dual_sum, options.psd)
+        assembly = _sized(self._assemble(samples, X, options, targets), options, targets)
+        return _posed(assembly, options, targets, loss, penalty, dual_sum)
+
+    def _prepare_fold(self, fold: Fold, y: Any, weight: Array) -> PreparedFit:
+        """Do the same for a fold of kernels that are there."""
+        options, loss, penalty = self._check_parameters()
+        options = replace(options, psd="trust")  # parts of definite kernels are definite
+        targets = self._read_targets(fold.samples, y, weight)
+        loss, dual_sum = self._choose(loss, targets)
+        assembly = _sized(fold.scaled(options, targets.weight), options, targets)
+        return _posed(assembly, options, targets, loss, penalty, dual_sum)
 
     def _count_lacking(self, X: Any) -> dict[str, int]:
         """Return how many samples lack each view, or have NaN at all where views have no names."""
@@ -385,14 +412,16 @@ class MKLEstimator(BaseEstimator):
 
         return Parallel(n_jobs=self.n_jobs, prefer="threads")(delayed(answer)(one) for one in prepared.subproblems)
 
-    def _along(self, prepared: PreparedFit, subproblem: Subproblem, costs: np.ndarray) -> list[Solution]:
+    def _along(
+        self, prepared: PreparedFit, subproblem: Subproblem, costs: np.ndarray, first: Array | None = None
+    ) -> list[Solution]:
         """Solve one problem for every cost, from the smallest up, each from the last; in the order of ``costs``."""
         found: list[Any] = [None] * costs.size
         problem, last, before = prepared.problem(subproblem, 1.0), 1.0, None
         for j in np.argsort(costs, kind="stable"):
             cost = float(costs[j])
             there = replace(problem, loss=problem.loss.times(cost))
-            start = None if before is None else before.beta * (cost / last)
+            start = first if before is None else before.beta * (cost / last)
             found[j] = self._solve(prepared, there, start)
             if found[j].status is Status.INTERRUPTED:
                 raise KeyboardInterrupt

@@ -15,21 +15,21 @@ from scipy.stats import rankdata
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
-from sklearn.utils import _safe_indexing
 
 from ..arrays import Array, is_foreign, like, namespace, to_host
 from ..assemble import (
     Assembly,
     EffectiveDimension,
     Fold,
+    Options,
     StoredFold,
     TailSum,
     check_choice,
     check_whole,
     fold_of,
-    paired,
+    rows_of,
 )
-from ..penalties import L1, Fixed, Lp, MixingPenalty
+from ..penalties import L1, Fixed, Lp
 from ..problem import Solution
 from ..weightings import make_mixing
 from .base import MKLEstimator, PreparedFit, intercepts, outputs_of
@@ -66,12 +66,12 @@ class Candidate:
 
 
 AUTO = (
-    Candidate("uniform"),
-    Candidate(Lp(4 / 3)),
-    Candidate(L1(), EffectiveDimension(1.0)),
-    Candidate(L1(), EffectiveDimension(0.5)),
-    Candidate(L1(), TailSum(10)),
-    Candidate(L1()),
+    Candidate("uniform", name="average"),
+    Candidate(Lp(4 / 3), name="lp"),
+    Candidate(L1(), EffectiveDimension(1.0), "l1 by dimension"),
+    Candidate(L1(), EffectiveDimension(0.5), "l1 by root of dimension"),
+    Candidate(L1(), TailSum(10), "l1 by tail"),
+    Candidate(L1(), name="l1"),
 )
 
 
@@ -286,7 +286,7 @@ class _Job:
     def part(self, places: np.ndarray) -> tuple[Any, Any]:
         """Return targets and weights of some samples."""
         rows = to_host(self.targets.rows)[places]
-        return _rows_of(self.y, rows), _rows_of(self.targets.weight, places)
+        return rows_of(self.y, rows), rows_of(self.targets.weight, places)
 
 
 class Judge:
@@ -320,19 +320,11 @@ def _tried(worker: MKLEstimator, candidate: Candidate, job: _Job, bar: Any) -> t
     """Return the score of a candidate on a fold at each cost, and the seconds of fits and of predictions."""
     begun, fold = time.perf_counter(), job.fold
     y, weight = job.part(job.train)
-    options, loss, penalty = worker._check_parameters()
-    targets = worker._read_targets(fold.samples, y, weight)
-    loss, dual_sum = worker._choose(loss, targets)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # kernels that are zero on a fold, gaps that are loose in it
-        assembly = fold.scaled(options, targets.weight)
-        if options.complexity is not None:
-            assembly = assembly.rescaled(options.complexity.factors(assembly.gram, targets.weight))
-        if isinstance(penalty, Fixed):
-            fold, assembly, penalty = _summed(fold, assembly, penalty, options, targets.weight)
-        assembly = paired(assembly, penalty, options)
-        kept = assembly.cut(penalty) if isinstance(penalty, MixingPenalty) else penalty
-        prepared = PreparedFit(assembly, targets, loss, kept, dual_sum, "trust")
+        prepared = worker._prepare_fold(fold, y, weight)
+        if isinstance(prepared.penalty, Fixed):
+            fold, prepared = _summed(fold, prepared)
         walks = [worker._along(prepared, subproblem, job.costs) for subproblem in prepared.subproblems]
         steps = list(zip(*walks, strict=True))
         fitted = time.perf_counter()
@@ -342,16 +334,17 @@ def _tried(worker: MKLEstimator, candidate: Candidate, job: _Job, bar: Any) -> t
     return scores, np.broadcast_to(seconds[:, None], (2, job.costs.size))
 
 
-def _summed(
-    fold: Fold, assembly: Assembly, penalty: Fixed, options: Any, weight: Array
-) -> tuple[Fold, Assembly, MixingPenalty]:
+def _summed(fold: Fold, prepared: PreparedFit) -> tuple[Fold, PreparedFit]:
     """Return a fold of one kernel, the sum that fixed weights make, where that is possible."""
+    assembly, penalty = prepared.assembly, prepared.penalty
+    assert isinstance(penalty, Fixed)
     weights = np.zeros(len(assembly.names))
-    weights[assembly.kept] = assembly.cut(penalty).weights(np.ones(assembly.kept.size))
+    weights[assembly.kept] = penalty.weights(np.ones(assembly.kept.size))
     one = fold.summed(weights * assembly.scales)
     if one is None:
-        return fold, assembly, penalty
-    return one, one.scaled(replace(options, normalize=None), weight), Fixed([1.0])
+        return fold, prepared
+    alone = one.scaled(Options(normalize=None, psd="trust"), prepared.targets.weight)
+    return one, replace(prepared, assembly=alone, penalty=Fixed([1.0]))
 
 
 def _scores(
@@ -393,12 +386,6 @@ def table_of(race: Race, tried: Sequence[Candidate], costs: np.ndarray) -> dict[
     table |= {f"split{f}_test_score": column for f, column in enumerate(scores.T)}
     table |= {"mean_test_score": means, "std_test_score": scores.std(axis=1), "rank_test_score": ranks}
     return table
-
-
-def _rows_of(y: Any, rows: np.ndarray) -> Any:
-    if is_foreign(y):
-        return namespace(y).take(y, like(y, rows, "int64"), axis=0)
-    return _safe_indexing(y, rows)
 
 
 class _Silent:
