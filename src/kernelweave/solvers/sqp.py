@@ -202,7 +202,8 @@ def _sample(linear: np.ndarray, share: float) -> np.ndarray:
 def _open(state: SQPState, rows: np.ndarray, penalty: MixingPenalty) -> None:
     """Begin a round on ``rows`` with the kernels that are active."""
     every = np.arange(state.q.size)
-    kernels = every if state.wary else state.penalty.active(state.q, 0.1 * SETTINGS.trim * state.tol)
+    found = state.penalty.active(state.q, 0.1 * SETTINGS.trim * state.tol)
+    kernels = every if state.wary or 4 * found.size >= every.size else found
     if kernels.size < state.q.size:
         penalty = penalty.restrict(kernels, state.q.size)
     g = np.ascontiguousarray(state.g[np.ix_(rows, kernels)])

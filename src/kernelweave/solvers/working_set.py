@@ -1,0 +1,659 @@
+"""Sequential quadratic programming on working sets of samples and kernels: the default for kernels with entries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..arrays import cholesky
+from ..grams import CombinableGram, EntryGram
+from ..losses.base import DualTerms
+from ..penalties import Fixed
+from ..penalties.base import MixingPenalty
+from ..penalties.prox import floored
+from ..problem import Certificate, Point, Problem, Status
+from .base import Solver, centred_box, combinable, first_duals, no_gradient, unit_of
+from .smo import exact_step, level_of, violation_of
+
+
+@dataclass(frozen=True)
+class WorkingSetSettings:
+    """Constants of the default solver; margins are in units of the slopes, goals are shares of the objective."""
+
+    first: int = 600  #: samples of the first working set
+    few: int = 300  #: the same where there are many kernels
+    many: int = 64  #: kernels from which only those in play are followed between rounds
+    grow: float = 2.5  #: most samples in the next set, per support vector
+    spread: float = 1.2  #: the same per free support vector
+    extra: int = 50  #: and besides
+    margin: float = 0.05  #: distance from violation at which a sample counts as settled
+    wide: float = 0.3  #: the same where a round has changed nothing
+    start: float = 0.02  #: share of the dual value that the first round works towards
+    part: float = 0.05  #: share of the gap that the others work towards
+    spare: float = 0.8  #: share of the tolerance that is always enough
+    near: float = 0.03  #: share of the largest energy below it within which a kernel stays in play, at least
+    far: float = 0.5  #: and at most; between these it is the gap
+    stored: float = 0.3  #: the same share for the kernels that the block holds
+    behind: float = 0.1  #: share of the gap due to the weights at which a proximal stage is left for the next
+    settled: float = 10.0  #: the weights' gap, in gains of the last step, at which it is left too
+    first_strength: float = 2.0  #: of the first proximal stage
+    growth: float = 3.0  #: of the proximal step from stage to stage
+    pull: float = 30.0  #: strength of a proximal step that every round may begin with
+    pace: float = 10.0  #: over the gap: the strength it may begin with where that is more
+    strongest: float = 1e3  #: most strength of a proximal step
+    sharpest: float = 3e3  #: the same for gaps below `fine`: beyond it Newton's steps drown in rounding
+    fine: float = 1e-5  #: gap below which the block is in double precision
+    trim: float = 1e-2  #: times tol: share below which a kernel gets weight zero
+    nothing: float = 1e-8  #: share below which it does in the end, whatever the tolerance
+    floor: float = 1e-4  #: times tol: share every kernel keeps while the weights move, so that it can come back
+    faint: float = 1e-5  #: share of the largest curvature that is not followed
+    stale: float = 0.05  #: relative change of the weights up to which rows of the combined kernel are kept
+    least_goal: float = 1e-15  #: share of the objective below which floating point has no more to give
+    dust: float = 1e-14  #: share of the largest dual that counts as none
+    newton: int = 50  #: most Newton steps in a round
+    models: int = 8  #: most quadratic programmes in a Newton step
+    model: float = 0.3  #: share of the violation to which a Newton step's model is solved
+    rough: float = 0.1  #: share of its violation to which a quadratic programme is solved
+    inner: float = 0.01  #: share of the violation below which neither need go
+    inner_goal: float = 0.1  #: share of the round's goal below which neither need go
+    budget: int = 40  #: pair steps in one quadratic programme, per sample
+    turn: int = 8  #: pair steps, per sample, between two Newton steps on the free duals
+    quick: int = 5000  #: pair steps that are always quicker than one of these
+    jitter: float = 1e-10  #: ridge of these, as a share of the mean diagonal; in single precision the root of it
+    halvings: int = 8  #: of such a step that does not lower the objective
+    golden: int = 12  #: trials of the primal's scale
+    share: float = 0.5  #: of the stored kernels' bytes that the block may take
+    least: int = 2**25  #: bytes that it always may
+
+
+SETTINGS = WorkingSetSettings()
+EMPTY = np.empty((0, 0, 0))
+
+
+@dataclass
+class Block:
+    """Kernels between the samples of a working set, rows filled when first touched.
+
+    Where they do not fit, or entries cannot be read one by one, there are none, and sums of kernels are formed whole.
+    """
+
+    samples: np.ndarray  # (u,)
+    kernels: np.ndarray  # (b,) those held
+    entries: np.ndarray  # (room, room, b) without their scales
+    slot: np.ndarray  # (room,) row of each sample, -1 where it has none
+    count: np.ndarray  # (1,) rows that are filled
+    held: bool = False
+    stack: np.ndarray = field(default_factory=lambda: EMPTY)  # the stored kernels
+    scale: np.ndarray = field(default_factory=lambda: np.empty(0))  # (b,)
+
+
+@dataclass
+class Local:
+    """What a round works on: some samples and kernels, their duals and products.
+
+    ``penalty`` is fixed weights at first, where a round begins as an ordinary support vector machine.
+    """
+
+    kernels: np.ndarray  # (a,)
+    box: DualTerms
+    penalty: MixingPenalty
+    beta: np.ndarray  # (u,)
+    g: np.ndarray  # (u, a)
+    q: np.ndarray  # (a,)
+    diagonal: np.ndarray  # (u, a)
+    place: np.ndarray  # (a,) where the block has the kernels
+    combined: np.ndarray  # (u, u) rows of the kernel at `weights`
+    formed: np.ndarray  # (u,) those that are there
+    hessian: np.ndarray  # (u, u)
+    weights: np.ndarray | None = None  # (a,)
+    steps: int = 0
+
+    def gradient(self, weights: np.ndarray) -> np.ndarray:
+        """Return the slope of the objective at the round's duals, without kinks."""
+        return self.g @ weights + self.box.ridge * self.beta - self.box.linear
+
+
+@dataclass
+class WorkingSetState:
+    """Duals with ``g[i, k] = (K_k beta)_i`` of the kernels ``known``, and ``q`` of all; the round under way."""
+
+    box: DualTerms
+    penalty: MixingPenalty
+    beta: np.ndarray  # (n,)
+    g: np.ndarray  # (n, m)
+    q: np.ndarray  # (m,)
+    known: np.ndarray  # (m,) whether g is kept up to date
+    weights: np.ndarray  # (m,)
+    diagonal: np.ndarray  # (n, m)
+    tol: float
+    unit: float  # size of the slopes
+    lower: float = -np.inf
+    upper: float = np.inf
+    goal: float = np.inf  # objective accuracy the round works towards
+    still: bool = False  # whether the last round changed nothing
+    wary: bool = False  # whether the last round was misled by the kernels it left out
+    buffer: np.ndarray = field(default_factory=lambda: np.empty(0))
+    block: Block = field(init=False)
+    local: Local = field(init=False)
+
+    @property
+    def dtype(self) -> Any:
+        """Precision of the block."""
+        return np.float32 if self.tol >= SETTINGS.fine else np.float64
+
+
+class WorkingSet(Solver):
+    """Newton's method on the duals of a working set, each step a few quadratic programmes solved by SMO.
+
+    The Hessian of the dual is one combined kernel plus a correction of the rank of the kernels in play. A round works on
+    the samples that may still move and the kernels that may still matter; of these, entries are read when a pair of
+    duals first asks for them. Then all products move by what changed, and the judge looks. For l1 the weights follow
+    entropic proximal steps, and kernels left with a vanishing share get exactly zero.
+
+    Examples
+    --------
+    >>> import kernelweave as kw
+    >>> kw.solvers.WorkingSet().name
+    'working-set'
+    """
+
+    name = "working-set"
+    needs = (CombinableGram,)
+    summed = True
+    precise = 1e-13
+
+    def refuse(self, problem: Problem) -> str | None:
+        return no_gradient(problem)
+
+    def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> WorkingSetState:
+        n, m = problem.gram.shape
+        flat = Fixed(problem.penalty.weights_of_norms(np.ones(m)))
+        state = WorkingSetState(
+            centred_box(problem), flat, first_duals(problem), np.zeros((n, m)), np.zeros(m), np.ones(m, dtype=bool),
+            flat.weights(np.ones(m)), np.asarray(problem.gram.diagonal()), tol, unit_of(problem),
+        )  # fmt: skip
+        warm = start is not None and bool(start.any())
+        if warm:
+            state.beta = _snapped(start, state.box)
+        if state.beta.any():
+            self.refresh(problem, state)
+        samples = _first_samples(state.box.linear, SETTINGS.few if m > SETTINGS.many else SETTINGS.first)
+        if warm:
+            samples = _chosen(state)
+        _open(problem, state, np.union1d(samples, np.flatnonzero(state.beta)), np.arange(m))
+        if warm:
+            state.local.penalty = _followed(problem.penalty, state)
+        return state
+
+    def step(self, problem: Problem, state: WorkingSetState) -> bool:
+        done = _newton(problem, state)
+        if done:
+            _close(problem, state)
+        return done
+
+    def read(self, problem: Problem, state: WorkingSetState) -> Point:
+        return Point(state.beta.copy(), state.weights, state.q.copy(), state.g @ state.weights)
+
+    def finish(self, problem: Problem, point: Point) -> list[Point]:
+        """Return the point of l1 without kernels whose share is next to nothing."""
+        shares = point.weights * problem.penalty.prices(point.weights.size)
+        faint = (shares > 0) & (shares < SETTINGS.nothing)
+        if not problem.penalty.on_simplex or not faint.any():
+            return []
+        return [Point(point.beta, np.where(faint, 0.0, point.weights))]
+
+    def adapt(self, problem: Problem, state: WorkingSetState, certificate: Certificate) -> Status | None:
+        state.lower, state.upper = max(state.lower, certificate.lower), min(state.upper, certificate.upper)
+        width, size = max(state.upper - state.lower, 0.0), abs(state.upper)
+        goal = max(SETTINGS.spare * state.tol * size, min(SETTINGS.part * width, SETTINGS.start * abs(state.lower)))
+        least = SETTINGS.least_goal * size
+        if state.still and state.goal <= least:
+            return Status.STALLED
+        state.goal = max(min(goal, 0.1 * state.goal) if state.still else goal, least)
+        gap = width / size if size else 1.0
+        _hold_back(problem.penalty, state, max(SETTINGS.pull, SETTINGS.pace / max(gap, 1e-300)))
+        every = np.arange(state.q.size)
+        near = 1.0 - float(np.clip(gap, SETTINGS.near, SETTINGS.far))
+        cut = SETTINGS.trim * state.tol
+        kernels = every if state.wary else state.penalty.active(state.q, cut, near)
+        if state.q.size <= SETTINGS.many:
+            stored = every if state.wary else state.penalty.active(state.q, cut, min(near, 1.0 - SETTINGS.stored))
+        else:
+            stored = kernels
+        _learn(problem, state, kernels)
+        _open(problem, state, _chosen(state), kernels, stored)
+        return None
+
+    def refresh(self, problem: Problem, state: WorkingSetState) -> None:
+        support = np.flatnonzero(state.beta)
+        state.g = combinable(problem).weighted_columns(state.beta[support], support)
+        state.q = np.maximum(state.beta @ state.g, 0.0)
+        state.known[:] = True
+
+
+# -- choosing samples and kernels --
+
+
+def _first_samples(linear: np.ndarray, count: int) -> np.ndarray:
+    """Return a seeded choice of samples, as many with small as with large linear terms, in order; all of a few.
+
+    These are the two classes where there are classes.
+    """
+    if count >= linear.size:
+        return np.arange(linear.size)
+    rng = np.random.default_rng(0)
+    large = linear > linear.mean()
+    one, other = (rng.permutation(np.flatnonzero(side)) for side in (large, ~large))
+    half = min(one.size, max(count // 2, count - other.size))
+    return np.sort(np.concatenate([one[:half], other[: count - half]]))
+
+
+def _chosen(state: WorkingSetState) -> np.ndarray:
+    """Return the samples that are free, violate optimality or are near it, the worst first if they are many."""
+    beta, box = state.beta, state.box
+    gradient = state.g @ state.weights + box.ridge * beta - box.linear
+    rising, falling = box.directed(gradient, beta)
+    up, down, level = beta < box.upper, beta > box.lower, level_of(gradient, beta, box)
+    score = np.maximum(np.where(up, level - rising, -np.inf), np.where(down, falling - level, -np.inf))
+    free = up & down & (rising == falling)
+    score[free] = np.inf
+    found = np.flatnonzero(score > -(SETTINGS.wide if state.still else SETTINGS.margin) * state.unit)
+    most = max(SETTINGS.grow * np.count_nonzero(beta), SETTINGS.spread * np.count_nonzero(free) + SETTINGS.extra)
+    if found.size > most and not state.still:
+        found = np.sort(found[np.argpartition(-score[found], int(most))[: int(most)]])
+    return found if found.size >= 2 else np.arange(beta.size)
+
+
+def _learn(problem: Problem, state: WorkingSetState, kernels: np.ndarray) -> None:
+    """Have the products of kernels that come into play; those of many others are let go of."""
+    fresh = kernels[~state.known[kernels]]
+    if fresh.size:
+        support = np.flatnonzero(state.beta)
+        state.g[:, fresh] = combinable(problem).weighted_columns(state.beta[support], support, None, fresh)
+        state.known[fresh] = True
+    if state.q.size > SETTINGS.many and not problem.gram.on_demand:
+        state.known[:] = False
+        state.known[kernels] = True
+
+
+def _hold_back(penalty: MixingPenalty, state: WorkingSetState, strength: float) -> None:
+    """Weaken the proximal step that a round begins with, which samples that joined would make too bold."""
+    if state.penalty.stage_strength(state.q) > strength:
+        center = state.penalty.center  # type: ignore[attr-defined]
+        state.penalty = penalty.stage(state.q, "entropic", center, strength)
+
+
+# -- rounds --
+
+
+def _open(
+    problem: Problem, state: WorkingSetState, samples: np.ndarray, kernels: np.ndarray, stored: np.ndarray | None = None
+) -> None:
+    """Begin a round on some samples and kernels."""
+    block = _block(problem, state, samples, kernels, kernels if stored is None else stored)
+    samples = block.samples
+    u, m, dtype = samples.size, state.q.size, state.dtype if block.held else np.float64
+    penalty = state.penalty if kernels.size == m else state.penalty.restrict(kernels, m)
+    state.block = block
+    state.local = Local(
+        kernels, state.box.take(samples), penalty, state.beta[samples],
+        state.g[np.ix_(samples, kernels)], state.q[kernels],
+        state.diagonal[np.ix_(samples, kernels)], np.searchsorted(block.kernels, kernels),
+        np.empty((u, u), dtype=dtype), np.zeros(u, dtype=bool), np.empty((u, u), dtype=dtype),
+    )  # fmt: skip
+
+
+def _block(
+    problem: Problem, state: WorkingSetState, samples: np.ndarray, kernels: np.ndarray, stored: np.ndarray
+) -> Block:
+    """Return the block of a round: the last one with some samples more, where that does, or an empty one."""
+    from ..compiled import working_set as engine
+
+    gram: Any = problem.gram
+    if not isinstance(gram, EntryGram) or gram.stored is None:
+        return Block(samples, kernels, EMPTY, np.arange(samples.size), np.zeros(1, dtype=np.int64))
+    stack, scale = gram.stored
+    old = getattr(state, "block", None)
+    if old is not None and old.held and np.isin(kernels, old.kernels).all():
+        joining = np.setdiff1d(samples, old.samples)
+        size = old.samples.size + joining.size
+        if size <= old.slot.size and size <= 1.4 * samples.size:
+            both = np.concatenate([old.samples, joining])
+            engine.extend(stack, both, old.kernels, old.entries, old.slot, old.samples.size)
+            return Block(both, old.kernels, old.entries, old.slot, old.count, True, stack, old.scale)
+    limit = max(int(SETTINGS.share * stack.nbytes), SETTINGS.least) // np.dtype(state.dtype).itemsize
+    room = next((r for r in (int(1.3 * samples.size) + 20, samples.size) if _square(r, stack, stored) <= limit), None)
+    if room is None:
+        return Block(samples, kernels, EMPTY, np.arange(samples.size), np.zeros(1, dtype=np.int64))
+    room = min(room, stack.shape[0])
+    if state.buffer.size < _square(room, stack, stored):  # pages are taken up when they are first written
+        state.buffer = np.empty(min(limit, stack.size), dtype=state.dtype)
+    entries = state.buffer[: _square(room, stack, stored)].reshape(room, room, stored.size)
+    return Block(samples, stored, entries, np.full(room, -1), np.zeros(1, dtype=np.int64), True, stack, scale[stored])
+
+
+def _square(room: int, stack: np.ndarray, kernels: np.ndarray) -> int:
+    return min(room, stack.shape[0]) ** 2 * kernels.size
+
+
+def _close(problem: Problem, state: WorkingSetState) -> None:
+    """End a round: move all products by what its samples did."""
+    local, samples, m = state.local, state.block.samples, state.q.size
+    state.penalty = local.penalty.widened(local.kernels, problem.penalty.prices(m), SETTINGS.floor * state.tol)
+    state.weights = np.zeros(m)
+    state.weights[local.kernels] = local.penalty.trimmed(local.q, SETTINGS.trim * state.tol)
+    changed = np.flatnonzero(local.beta != state.beta[samples])
+    state.still, state.wary = changed.size == 0, False
+    if state.still:
+        return
+    index, moved = samples[changed], local.beta[changed]
+    delta = moved - state.beta[index]
+    known = np.flatnonzero(state.known)
+    whole = known.size == m
+    columns = combinable(problem).weighted_columns(delta, index, None, None if whole else known)
+    along, bend = delta @ state.g[np.ix_(index, known)], np.maximum(delta @ columns[index], 0.0)
+    t = 1.0
+    if whole and local.kernels.size < m:
+        gradient = state.g @ state.weights + state.box.ridge * state.beta - state.box.linear
+        level = level_of(gradient, state.beta, state.box)
+        t = exact_step(state.penalty, state.q, along, bend, state.box.take(index), state.beta[index], delta, level)
+        state.wary = t < 1.0
+    state.beta = state.beta.copy()
+    state.beta[index] = moved if t == 1.0 else state.beta[index] + t * delta
+    state.g[:, known] += columns if t == 1.0 else t * columns
+    state.q[known] = np.maximum(state.q[known] + t * (2.0 * along + t * bend), 0.0)
+    if not whole:
+        state.q = np.maximum(problem.gram.energies(state.beta), 0.0)
+        state.weights = state.weights.copy()
+
+
+# -- Newton's steps --
+
+
+def _newton(problem: Problem, state: WorkingSetState) -> bool:
+    """One Newton step on the round's samples; True when the round has reached its goal or can do no more."""
+    local, box = state.local, state.local.box
+    weights = local.penalty.weights(local.q)
+    _recombine(problem, state, weights)
+    gradient = local.gradient(weights)
+    level, violation = level_of(gradient, local.beta, box), violation_of(gradient, local.beta, box)
+    eps = SETTINGS.inner * min(violation, state.unit)
+    mass = float(np.abs(state.beta).sum() + np.abs(local.beta).sum() - np.abs(state.beta[state.block.samples]).sum())
+    if mass > 0:
+        goal = state.goal if np.isfinite(state.goal) else SETTINGS.start * mass * state.unit
+        eps = max(eps, SETTINGS.inner_goal * goal / mass)
+    beta = _model(state, weights, gradient, violation, max(eps, 1e-15 * state.unit))
+    followed = local.penalty
+    t, fall = _advance(problem, state, beta, level, weights)
+    local.steps += 1
+    done = _reached(problem, state, t, fall)
+    return done or (fall <= 0.0 and local.penalty is followed) or local.steps >= SETTINGS.newton
+
+
+def _recombine(problem: Problem, state: WorkingSetState, weights: np.ndarray) -> None:
+    """Have rows of the combined kernel at weights near ``weights``: the last ones, where they are."""
+    local = state.local
+    if local.weights is not None:
+        apart = float(np.abs(weights - local.weights).sum())
+        if apart <= (SETTINGS.stale if state.tol >= SETTINGS.fine else 0.0) * float(np.abs(weights).sum()):
+            return
+    local.weights = np.where(weights > SETTINGS.faint * weights.max(initial=0.0), weights, 0.0)
+    local.formed[:] = not state.block.held
+    if not state.block.held:
+        full = np.zeros(state.q.size)
+        full[local.kernels] = local.weights
+        local.combined = combinable(problem).combine(state.block.samples, full)
+
+
+def _model(
+    state: WorkingSetState, weights: np.ndarray, gradient: np.ndarray, violation: float, eps: float
+) -> np.ndarray:
+    """Return duals near the least of ``h(q + 2 G'd) + 1/2 d'K_w d`` and the loss's own terms.
+
+    The penalty is kept as it is and only the energies are taken as linear; quadratic programmes lead there.
+    """
+    local, box, penalty = state.local, state.local.box, state.local.penalty
+    beta, q, enough = local.beta.copy(), local.q, max(SETTINGS.model * violation, 4.0 * eps)
+    turned = np.zeros(beta.size)  # K_w times the step
+    for trial in range(1 if penalty.fixed else SETTINGS.models):
+        if trial > 0:
+            gradient = local.g @ weights + turned + box.ridge * beta - box.linear
+            violation = violation_of(gradient, beta, box)
+            if violation <= enough:
+                break
+        level = level_of(gradient, beta, box)
+        before, last = gradient.copy(), beta.copy()
+        programme = _Programme(state, q, gradient, beta)
+        if not programme.solve(max(eps, SETTINGS.rough * min(violation, state.unit))) or penalty.fixed:
+            break
+        delta = beta - last
+        image = gradient - before - box.ridge * delta - programme.correction(delta)
+        along = delta @ local.g
+        t = _model_step(penalty, q, along, turned, image, box, last, delta, level)
+        q, turned = q + 2.0 * t * along, turned + t * image
+        if t < 1.0:
+            beta = last + t * delta
+        weights = penalty.weights(q)
+    return beta
+
+
+class _Programme:
+    """One quadratic programme: the combined kernel and what the weights' own change adds, rows made when touched."""
+
+    def __init__(self, state: WorkingSetState, q: np.ndarray, gradient: np.ndarray, beta: np.ndarray):
+        local, block = state.local, state.block
+        self.box, self.gradient, self.beta, self.state = local.box, gradient, beta, state
+        assert local.weights is not None
+        dtype = local.hessian.dtype
+        self.diagonal = local.diagonal @ local.weights + local.box.ridge
+        self.bend = self.g = np.empty((beta.size, 0), dtype=dtype)
+        if not local.penalty.fixed:
+            bend = 2.0 * local.penalty.curvature_times(q, local.g.T).T
+            own = np.einsum("ik,ik->k", np.abs(bend), np.abs(local.g))
+            kept = np.flatnonzero(own > SETTINGS.faint * own.max(initial=0.0))
+            if kept.size:
+                bend, g = (bend, local.g) if kept.size == own.size else (bend[:, kept], local.g[:, kept])
+                self.diagonal += np.einsum("ik,ik->i", bend, g)
+                self.bend, self.g = (np.ascontiguousarray(table, dtype=dtype) for table in (bend, g))
+        fresh = local.formed.copy() if self.bend.shape[1] == 0 else np.zeros(beta.size, dtype=bool)
+        weights = np.zeros(block.kernels.size, dtype=dtype)
+        weights[local.place] = local.weights
+        weights *= block.scale.astype(dtype) if block.held else 1.0
+        self.rows = (
+            block.stack, block.samples, block.kernels, block.entries, block.slot, block.count, weights,
+            local.combined, local.formed, self.bend, self.g, local.hessian, fresh,
+        )  # fmt: skip
+
+    def solve(self, eps: float) -> int:
+        """Move the duals, and the gradient with them, to a violation below ``2 eps``; the pair steps taken."""
+        from ..compiled.working_set import programme
+
+        box, n, taken = self.box, self.beta.size, 0
+        bounds = (box.ridge, box.lower, box.upper, box.kink)
+        budget = max(SETTINGS.budget * n, SETTINGS.quick)
+        while taken < budget:
+            turn = min(max(SETTINGS.turn * n, SETTINGS.quick), budget - taken)
+            steps = programme(*self.rows, self.diagonal, self.gradient, self.beta, *bounds, eps, turn)
+            taken += steps
+            if steps < turn or not self.on_free():
+                break
+        return taken
+
+    def correction(self, delta: np.ndarray) -> np.ndarray:
+        """Return the part of the Hessian times ``delta`` that is due to the weights' own change."""
+        return self.g @ (delta @ self.bend)
+
+    def on_free(self) -> bool:
+        """Move the free duals to where the quadratic is least, cut off at bounds and kinks; False where it is no use."""
+        from ..compiled.working_set import make_rows
+
+        beta, box = self.beta, self.box
+        free = np.flatnonzero((beta > box.lower) & (beta < box.upper) & ((beta != 0) | (box.kink == 0)))
+        if free.size < 2:
+            return False
+        make_rows(free, *self.rows)
+        rows = (self.state.local.hessian if self.bend.shape[1] else self.state.local.combined)[
+            self.state.block.slot[free]
+        ]
+        part, sign = box.take(free), np.sign(beta[free])
+        square = rows[:, free].astype(float)
+        jitter = SETTINGS.jitter if rows.dtype == np.float64 else SETTINGS.jitter**0.5
+        square.flat[:: free.size + 1] += part.ridge + jitter * float(self.diagonal.mean())
+        solve = cholesky(square)
+        if solve is None:
+            return False
+        slope = self.gradient[free] + part.kink * sign
+        lean, level = solve(slope), solve(np.ones(free.size))
+        step = level * (lean.sum() / level.sum()) - lean
+        low = np.where((part.kink > 0) & (sign > 0), 0.0, part.lower)
+        high = np.where((part.kink > 0) & (sign < 0), 0.0, part.upper)
+        for halving in range(SETTINGS.halvings):
+            moved = _cut_off(beta[free] + 0.5**halving * step, low, high, float(beta[free].sum()))
+            delta = moved - beta[free]
+            change = delta @ rows
+            change[free] += part.ridge * delta
+            if float(slope @ delta) + 0.5 * float(delta @ change[free]) < 0.0:
+                beta[free] = moved
+                self.gradient += change
+                return True
+        return False
+
+
+def _cut_off(wanted: np.ndarray, low: np.ndarray, high: np.ndarray, total: float) -> np.ndarray:
+    """Return the point between bounds nearest to ``wanted`` whose sum is ``total``, by halving the shift it takes."""
+    size = float(np.max(np.abs(wanted - np.clip(wanted, low, high)), initial=0.0))
+    if size == 0.0:
+        return wanted
+    down, up = -size * wanted.size, size * wanted.size
+    for _ in range(100):
+        shift = 0.5 * (down + up)
+        excess = float(np.clip(wanted - shift, low, high).sum()) - total
+        down, up = (shift, up) if excess > 0 else (down, shift)
+    return np.clip(wanted - shift, low, high)
+
+
+def _model_step(
+    penalty: MixingPenalty,
+    q: np.ndarray,  # (a,)
+    along: np.ndarray,  # (a,)
+    turned: np.ndarray,  # (u,)
+    image: np.ndarray,  # (u,)
+    box: DualTerms,
+    beta: np.ndarray,  # (u,)
+    delta: np.ndarray,  # (u,)
+    level: float,
+) -> float:
+    """Return the step in [0, 1] along ``delta`` at which a Newton step's model stops falling."""
+    flat = float((turned + box.ridge * beta - box.linear - level) @ delta)
+    bent, kinks, kinked = float(image @ delta + box.ridge @ delta**2), box.kink * delta, box.kinked
+
+    def slope(t: float) -> float:
+        kink = float(np.sign(beta + t * delta) @ kinks) if kinked else 0.0
+        return float(penalty.weights(q + 2.0 * t * along) @ along) + flat + t * bent + kink
+
+    if slope(1.0) <= 0.0:
+        return 1.0
+    low, high = 0.0, 1.0
+    while high - low > 0.01 * high:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if slope(middle) <= 0.0 else (low, middle)
+        if high < 1e-12:
+            break
+    return low
+
+
+def _advance(
+    problem: Problem, state: WorkingSetState, beta: np.ndarray, level: float, weights: np.ndarray
+) -> tuple[float, float]:
+    """Move towards ``beta`` as far as the objective falls; how far, from 0 to 1, and about how much it fell."""
+    from ..compiled.working_set import fill_rows, products
+
+    local, block, box = state.local, state.block, state.local.box
+    delta = beta - local.beta
+    index = np.flatnonzero(np.abs(delta) > _dust(beta))
+    if index.size == 0:
+        return 1.0, 0.0
+    if block.held:
+        fill_rows(index, block.stack, block.samples, block.kernels, block.entries, block.slot, block.count)
+        columns = products(block.entries, block.slot[index], delta[index].astype(block.entries.dtype), beta.size) * block.scale
+        columns = columns if local.place.size == block.kernels.size else columns[:, local.place]
+    else:
+        samples = block.samples
+        columns = combinable(problem).weighted_columns(delta[index], samples[index], samples, local.kernels)
+    along, bend = delta @ local.g, np.maximum(delta @ columns, 0.0)
+    t = exact_step(local.penalty, local.q, along, bend, box, local.beta, delta, level)
+    slope = float(weights @ along + (box.ridge * local.beta - box.linear - level) @ delta)
+    if box.kinked:
+        slope += float(box.kink @ np.where(local.beta == 0, np.abs(delta), np.sign(local.beta) * delta))
+    local.beta = _snapped(beta if t == 1.0 else local.beta + t * delta, box)
+    local.g += columns if t == 1.0 else t * columns
+    local.q = np.maximum(local.q + t * (2.0 * along + t * bend), 0.0)
+    return t, -0.5 * t * slope
+
+
+def _dust(beta: np.ndarray) -> float:
+    return SETTINGS.dust * float(np.abs(beta).max(initial=0.0))
+
+
+def _snapped(beta: np.ndarray, box: DualTerms) -> np.ndarray:
+    """Return the duals with those next to a bound, or a kink, on it.
+
+    Others would seem to violate optimality and could not move.
+    """
+    dust = _dust(beta)
+    beta = np.where((np.abs(beta) <= dust) & (box.kink > 0), 0.0, beta)
+    beta = np.where(beta - box.lower <= dust, box.lower, beta)
+    return np.where(box.upper - beta <= dust, box.upper, beta)
+
+
+# -- goals --
+
+
+def _reached(problem: Problem, state: WorkingSetState, t: float, fall: float) -> bool:
+    """Whether the round's goal is met; where not, the penalty moves on if the weights are what is behind."""
+    local = state.local
+    if local.penalty.fixed and not problem.penalty.fixed:
+        local.penalty = _followed(problem.penalty, state)
+        return False
+    goal = state.goal if np.isfinite(state.goal) else _first_goal(state)
+    mixing = local.penalty.mixing_gap(local.q)
+    slack = _slack(local, goal - mixing, state.unit)
+    if slack + mixing <= goal:
+        return True
+    behind = min(SETTINGS.behind * (slack + mixing), SETTINGS.settled * fall)
+    if mixing > 0.5 * goal and t > 0.5 and mixing > behind:
+        strongest = SETTINGS.strongest if state.tol >= SETTINGS.fine else SETTINGS.sharpest
+        local.penalty = local.penalty.next_stage(local.q, SETTINGS.growth, strongest, SETTINGS.floor * state.tol)
+    return False
+
+
+def _first_goal(state: WorkingSetState) -> float:
+    """Return the accuracy that the first round works towards, from the size of the dual value of its samples."""
+    local = state.local
+    loss = float(local.box.linear @ local.beta - local.box.kink @ np.abs(local.beta))
+    return SETTINGS.start * max(abs(loss), 0.5 * float(local.penalty.weights(local.q) @ local.q))
+
+
+def _slack(local: Local, goal: float, unit: float) -> float:
+    """Duality gap that is due to the duals, the weights taken as they are, at the best scale of the primal."""
+    from ..compiled.working_set import slack
+
+    beta, box, weights = local.beta, local.box, local.penalty.weights(local.q)
+    f = local.g @ weights
+    gradient = f + box.ridge * beta - box.linear
+    level, violation = level_of(gradient, beta, box), violation_of(gradient, beta, box)
+    reach = min(0.5, 3.0 * violation / unit + 1e-4)
+    return slack(f, beta, *box.parts, level, float(weights @ local.q), goal, reach, SETTINGS.golden)
+
+
+def _followed(penalty: MixingPenalty, state: WorkingSetState) -> MixingPenalty:
+    """Return the penalty to follow after fixed weights: the problem's own, or a proximal stage for l1."""
+    if not penalty.on_simplex:
+        return penalty
+    local, m = state.local, state.q.size
+    own = penalty.restrict(local.kernels, m) if local.kernels.size < m else penalty
+    strength = min(state.penalty.stage_strength(state.q), SETTINGS.pull) or SETTINGS.first_strength
+    shares = local.penalty.weights(local.q) * own.prices(local.kernels.size)
+    return own.stage(local.q, "entropic", floored(shares, SETTINGS.floor * state.tol), strength)
