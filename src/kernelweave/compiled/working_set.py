@@ -1,7 +1,8 @@
 """Newton steps on a working set: rows of the block, of the combined kernel and of the Hessian, made when first touched.
 
-``block[slot[i], j, k]`` holds kernels between the samples of a working set, laid out as the stack it is copied from. Rows
-come in the order in which they are touched, so that memory is taken up as they are.
+``block[slot[i], j, k]`` holds kernels between sample i of a working set and all of it, laid out as the stack it is copied
+from, as long as there are rows left; others are read from the stack again. Rows of all tables come in the order in which
+they are touched, so that memory is taken up as they are.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from .prefetch import prefetch
-from .stacks import CHUNK, FAST
+from .stacks import CHUNK, FAST, TILE
 
 AHEAD = 12  # samples ahead for which entries are asked for
 FETCHED = 512  # bytes of one entry of all kernels up to which that pays
@@ -45,13 +46,31 @@ def extend(stack, samples, kernels, block, slot, first):
 
 
 @njit(**FAST)
-def fill_rows(index, stack, samples, kernels, block, slot, count):
-    """Give the samples ``index`` a row of the block, where they have none: the next one that is free."""
-    for i in index:
-        if slot[i] < 0:
-            fill_row(stack, samples, kernels, i, 0, block[count[0]])
-            slot[i] = count[0]
-            count[0] += 1
+def hold_row(i, stack, samples, kernels, block, slot, count):
+    """Give sample i a row of the block if it has none and one is left."""
+    if slot[i] < 0 and count[0] < block.shape[0]:
+        fill_row(stack, samples, kernels, i, 0, block[count[0]])
+        slot[i] = count[0]
+        count[0] += 1
+
+
+@njit(**FAST)
+def mix_stored(source, samples, kernels, weights, out):
+    """Weighted sum over the kernels at each sample of the set, from a row of the stack."""
+    base, size, whole = source.ctypes.data, source.shape[1] * source.itemsize, kernels.size == source.shape[1]
+    for j in range(samples.size):
+        if size <= FETCHED and j + AHEAD < samples.size:
+            place = base + samples[j + AHEAD] * size
+            for line in range(0, size, LINE):
+                prefetch(place + line)
+        entry, total = source[samples[j]], 0.0
+        if whole:
+            for k in range(weights.size):
+                total += weights[k] * entry[k]
+        else:
+            for k in range(weights.size):
+                total += weights[k] * entry[kernels[k]]
+        out[j] = total
 
 
 @njit(**FAST)
@@ -76,32 +95,38 @@ def mix_onto(plain, row, weights, out):
 
 
 @njit(**FAST)
-def make_row(i, stack, samples, kernels, block, slot, count, weights, combined, formed, bend, g, hessian, fresh):
+def make_row(i, stack, samples, kernels, block, slot, count, weights, combined, formed, place, made, bend, g, hessian,
+             fresh):  # fmt: skip
+    """Make row i of the Hessian: of the combined kernel, unless it is there, and what the weights' own change adds."""
+    if place[i] < 0:
+        place[i] = made[0]
+        made[0] += 1
+    row = combined[place[i]]
     if not formed[i]:
-        if slot[i] < 0:
-            fill_row(stack, samples, kernels, i, 0, block[count[0]])
-            slot[i] = count[0]
-            count[0] += 1
-        mix(block[slot[i]], weights, combined[slot[i]])
+        hold_row(i, stack, samples, kernels, block, slot, count)
+        if slot[i] >= 0:
+            mix(block[slot[i]], weights, row)
+        else:
+            mix_stored(stack[samples[i]], samples, kernels, weights, row)
         formed[i] = True
     if bend.shape[1] > 0:
-        mix_onto(combined[slot[i]], g, bend[i], hessian[slot[i]])
+        mix_onto(row, g, bend[i], hessian[place[i]])
     fresh[i] = True
 
 
 @njit(**FAST)
-def make_rows(index, stack, samples, kernels, block, slot, count, weights, combined, formed, bend, g, hessian,
-              fresh):  # fmt: skip
+def make_rows(index, stack, samples, kernels, block, slot, count, weights, combined, formed, place, made, bend, g,
+              hessian, fresh):  # fmt: skip
     """Make the rows ``index`` of the Hessian that are not there."""
     for i in index:
         if not fresh[i]:
-            make_row(i, stack, samples, kernels, block, slot, count, weights, combined, formed, bend, g,
-                     hessian, fresh)  # fmt: skip
+            make_row(i, stack, samples, kernels, block, slot, count, weights, combined, formed, place, made, bend,
+                     g, hessian, fresh)  # fmt: skip
 
 
 @njit(**FAST)
-def programme(stack, samples, kernels, block, slot, count, weights, combined, formed, bend, g, hessian, fresh,
-              diagonal, gradient, beta, ridge, lower, upper, kink, eps, budget):  # fmt: skip
+def programme(stack, samples, kernels, block, slot, count, weights, combined, formed, place, made, bend, g,
+              hessian, fresh, diagonal, gradient, beta, ridge, lower, upper, kink, eps, budget):  # fmt: skip
     """Move ``beta`` in its box, its sum held, until no pair violates by more than ``2 eps``; the steps taken.
 
     ``gradient`` is that of the quadratic at ``beta``, without the kink ``kink_i |beta_i|`` of each dual at zero, and is
@@ -121,9 +146,9 @@ def programme(stack, samples, kernels, block, slot, count, weights, combined, fo
         if up < 0 or worst - best <= 2.0 * eps:
             return step
         if not fresh[up]:
-            make_row(up, stack, samples, kernels, block, slot, count, weights, combined, formed, bend, g,
-                     hessian, fresh)  # fmt: skip
-        rises, own = rows[slot[up]], diagonal[up]
+            make_row(up, stack, samples, kernels, block, slot, count, weights, combined, formed, place, made, bend,
+                     g, hessian, fresh)  # fmt: skip
+        rises, own = rows[place[up]], diagonal[up]
         down, gain, bent, steep = -1, 0.0, 1.0, 0.0
         for i in range(n):
             falling = gradient[i] + (kink[i] if beta[i] > 0.0 else -kink[i])
@@ -135,15 +160,15 @@ def programme(stack, samples, kernels, block, slot, count, weights, combined, fo
         if down < 0:
             return step
         if not fresh[down]:
-            make_row(down, stack, samples, kernels, block, slot, count, weights, combined, formed, bend, g,
-                     hessian, fresh)  # fmt: skip
+            make_row(down, stack, samples, kernels, block, slot, count, weights, combined, formed, place, made, bend,
+                     g, hessian, fresh)  # fmt: skip
         top = 0.0 if beta[up] < 0.0 and kink[up] > 0.0 else upper[up]
         bottom = 0.0 if beta[down] > 0.0 and kink[down] > 0.0 else lower[down]
         room_up, room_down = top - beta[up], beta[down] - bottom
         t = min((steep - best) / bent, min(room_up, room_down))
         beta[up] = top if t == room_up else beta[up] + t
         beta[down] = bottom if t == room_down else beta[down] - t
-        falls = rows[slot[down]]
+        falls = rows[place[down]]
         for i in range(n):
             gradient[i] += t * (rises[i] - falls[i])
         gradient[up] += t * ridge[up]
@@ -152,26 +177,73 @@ def programme(stack, samples, kernels, block, slot, count, weights, combined, fo
 
 
 @njit(**FAST)
-def products(block, index, delta, size):
-    """Sum of ``delta_i`` times row ``index_i`` of the block, (set, kernels)."""
-    m = block.shape[2]
-    out = np.zeros(size * m)
-    for start in range(0, size * m, CHUNK):
-        stop = min(start + CHUNK, size * m)
+def products(stack, samples, kernels, block, slot, count, index, delta):
+    """Sum of ``delta_i`` times the kernels between sample ``index_i`` of the set and all of it, (set, kernels)."""
+    m, u = kernels.size, samples.size
+    held = np.empty(index.size, np.int64)
+    step = np.empty(index.size, block.dtype)
+    many = 0
+    out = np.zeros(u * m)
+    target = out.reshape(u, m)
+    for r in range(index.size):
+        hold_row(index[r], stack, samples, kernels, block, slot, count)
+        if slot[index[r]] >= 0:
+            held[many], step[many] = slot[index[r]], delta[r]
+            many += 1
+    for start in range(0, u * m, CHUNK):
+        stop = min(start + CHUNK, u * m)
         r = 0
-        while r + 4 <= index.size:
-            d0, d1, d2, d3 = delta[r], delta[r + 1], delta[r + 2], delta[r + 3]
-            r0, r1 = block[index[r]].reshape(-1), block[index[r + 1]].reshape(-1)
-            r2, r3 = block[index[r + 2]].reshape(-1), block[index[r + 3]].reshape(-1)
+        while r + 4 <= many:
+            d0, d1, d2, d3 = step[r], step[r + 1], step[r + 2], step[r + 3]
+            r0, r1 = block[held[r]].reshape(-1), block[held[r + 1]].reshape(-1)
+            r2, r3 = block[held[r + 2]].reshape(-1), block[held[r + 3]].reshape(-1)
             for c in range(start, stop):
                 out[c] += d0 * r0[c] + d1 * r1[c] + d2 * r2[c] + d3 * r3[c]
             r += 4
-        while r < index.size:
-            d, row = delta[r], block[index[r]].reshape(-1)
+        while r < many:
+            d, row = step[r], block[held[r]].reshape(-1)
             for c in range(start, stop):
                 out[c] += d * row[c]
             r += 1
-    return out.reshape(size, m)
+    rest, steps = np.empty(index.size - many, np.int64), np.empty(index.size - many)
+    left = 0
+    for r in range(index.size):
+        if slot[index[r]] < 0:
+            rest[left], steps[left] = samples[index[r]], delta[r]
+            left += 1
+    add_stored(stack, samples, kernels, rest, steps, target)
+    return target
+
+
+@njit(**FAST)
+def add_stored(stack, samples, kernels, index, delta, target):
+    """Add ``delta_i`` times column ``index_i`` of the stack, at some samples and for some kernels."""
+    m, u, whole = kernels.size, samples.size, kernels.size == stack.shape[2]
+    for top in range(0, u, TILE):
+        bottom = min(top + TILE, u)
+        r = 0
+        while r < index.size:
+            if r + 4 <= index.size:
+                c0, c1, c2, c3 = stack[index[r]], stack[index[r + 1]], stack[index[r + 2]], stack[index[r + 3]]
+                d0, d1, d2, d3 = delta[r], delta[r + 1], delta[r + 2], delta[r + 3]
+                for j in range(top, bottom):
+                    i, place = samples[j], target[j]
+                    e0, e1, e2, e3 = c0[i], c1[i], c2[i], c3[i]
+                    if whole:
+                        for k in range(m):
+                            place[k] += d0 * e0[k] + d1 * e1[k] + d2 * e2[k] + d3 * e3[k]
+                    else:
+                        for k in range(m):
+                            z = kernels[k]
+                            place[k] += d0 * e0[z] + d1 * e1[z] + d2 * e2[z] + d3 * e3[z]
+                r += 4
+            else:
+                column, d = stack[index[r]], delta[r]
+                for j in range(top, bottom):
+                    entry, place = column[samples[j]], target[j]
+                    for k in range(m):
+                        place[k] += d * entry[kernels[k]]
+                r += 1
 
 
 @njit(**FAST)

@@ -28,6 +28,7 @@ class WorkingSetSettings:
     grow: float = 2.5  #: most samples in the next set, per support vector
     spread: float = 1.2  #: the same per free support vector
     extra: int = 50  #: and besides
+    nearly: float = 0.6  #: share of all samples from which the set is all of them
     margin: float = 0.05  #: distance from violation at which a sample counts as settled
     wide: float = 0.3  #: the same where a round has changed nothing
     start: float = 0.02  #: share of the dual value that the first round works towards
@@ -64,7 +65,7 @@ class WorkingSetSettings:
     jitter: float = 1e-10  #: ridge of these, as a share of the mean diagonal; in single precision the root of it
     halvings: int = 8  #: of such a step that does not lower the objective
     golden: int = 12  #: trials of the primal's scale
-    share: float = 0.5  #: of the stored kernels' bytes that the block may take
+    share: float = 0.15  #: of the stored kernels' bytes that the block may take
     least: int = 2**25  #: bytes that it always may
 
 
@@ -81,7 +82,7 @@ class Block:
 
     samples: np.ndarray  # (u,)
     kernels: np.ndarray  # (b,) those held
-    entries: np.ndarray  # (room, room, b) without their scales
+    entries: np.ndarray  # (rows, room, b) without their scales
     slot: np.ndarray  # (room,) row of each sample, -1 where it has none
     count: np.ndarray  # (1,) rows that are filled
     held: bool = False
@@ -107,6 +108,8 @@ class Local:
     combined: np.ndarray  # (u, u) rows of the kernel at `weights`
     formed: np.ndarray  # (u,) those that are there
     hessian: np.ndarray  # (u, u)
+    row: np.ndarray  # (u,) row of each sample in these, -1 where it has none
+    made: np.ndarray  # (1,) rows that are given
     weights: np.ndarray | None = None  # (a,)
     steps: int = 0
 
@@ -263,7 +266,7 @@ def _chosen(state: WorkingSetState) -> np.ndarray:
     most = max(SETTINGS.grow * np.count_nonzero(beta), SETTINGS.spread * np.count_nonzero(free) + SETTINGS.extra)
     if found.size > most and not state.still:
         found = np.sort(found[np.argpartition(-score[found], int(most))[: int(most)]])
-    return found if found.size >= 2 else np.arange(beta.size)
+    return found if 2 <= found.size < SETTINGS.nearly * beta.size else np.arange(beta.size)
 
 
 def _learn(problem: Problem, state: WorkingSetState, kernels: np.ndarray) -> None:
@@ -302,6 +305,7 @@ def _open(
         state.g[np.ix_(samples, kernels)], state.q[kernels],
         state.diagonal[np.ix_(samples, kernels)], np.searchsorted(block.kernels, kernels),
         np.empty((u, u), dtype=dtype), np.zeros(u, dtype=bool), np.empty((u, u), dtype=dtype),
+        np.full(u, -1) if block.held else np.arange(u), np.zeros(1, dtype=np.int64),
     )  # fmt: skip
 
 
@@ -323,19 +327,15 @@ def _block(
             both = np.concatenate([old.samples, joining])
             engine.extend(stack, both, old.kernels, old.entries, old.slot, old.samples.size)
             return Block(both, old.kernels, old.entries, old.slot, old.count, True, stack, old.scale)
+    room = min(int(1.3 * samples.size) + 20, stack.shape[0])
     limit = max(int(SETTINGS.share * stack.nbytes), SETTINGS.least) // np.dtype(state.dtype).itemsize
-    room = next((r for r in (int(1.3 * samples.size) + 20, samples.size) if _square(r, stack, stored) <= limit), None)
-    if room is None:
-        return Block(samples, kernels, EMPTY, np.arange(samples.size), np.zeros(1, dtype=np.int64))
-    room = min(room, stack.shape[0])
-    if state.buffer.size < _square(room, stack, stored):  # pages are taken up when they are first written
+    if state.buffer.size == 0:  # memory is taken up when it is first written
         state.buffer = np.empty(min(limit, stack.size), dtype=state.dtype)
-    entries = state.buffer[: _square(room, stack, stored)].reshape(room, room, stored.size)
-    return Block(samples, stored, entries, np.full(room, -1), np.zeros(1, dtype=np.int64), True, stack, scale[stored])
-
-
-def _square(room: int, stack: np.ndarray, kernels: np.ndarray) -> int:
-    return min(room, stack.shape[0]) ** 2 * kernels.size
+    rows = min(state.buffer.size // (room * stored.size), room)
+    entries = state.buffer[: rows * room * stored.size].reshape(rows, room, stored.size)
+    return Block(
+        samples, stored, entries, np.full(room, -1), np.zeros(1, dtype=np.int64), True, stack, scale[stored]
+    )
 
 
 def _close(problem: Problem, state: WorkingSetState) -> None:
@@ -347,6 +347,10 @@ def _close(problem: Problem, state: WorkingSetState) -> None:
     changed = np.flatnonzero(local.beta != state.beta[samples])
     state.still, state.wary = changed.size == 0, False
     if state.still:
+        return
+    if local.g.shape == state.g.shape:  # the round was about everything, so its products are all there are
+        back = np.argsort(samples)
+        state.beta, state.g, state.q = local.beta[back], local.g[back], local.q.copy()
         return
     index, moved = samples[changed], local.beta[changed]
     delta = moved - state.beta[index]
@@ -463,7 +467,7 @@ class _Programme:
         weights *= block.scale.astype(dtype) if block.held else 1.0
         self.rows = (
             block.stack, block.samples, block.kernels, block.entries, block.slot, block.count, weights,
-            local.combined, local.formed, self.bend, self.g, local.hessian, fresh,
+            local.combined, local.formed, local.row, local.made, self.bend, self.g, local.hessian, fresh,
         )  # fmt: skip
 
     def solve(self, eps: float) -> int:
@@ -495,7 +499,7 @@ class _Programme:
             return False
         make_rows(free, *self.rows)
         rows = (self.state.local.hessian if self.bend.shape[1] else self.state.local.combined)[
-            self.state.block.slot[free]
+            self.state.local.row[free]
         ]
         part, sign = box.take(free), np.sign(beta[free])
         square = rows[:, free].astype(float)
@@ -568,7 +572,7 @@ def _advance(
     problem: Problem, state: WorkingSetState, beta: np.ndarray, level: float, weights: np.ndarray
 ) -> tuple[float, float]:
     """Move towards ``beta`` as far as the objective falls; how far, from 0 to 1, and about how much it fell."""
-    from ..compiled.working_set import fill_rows, products
+    from ..compiled.working_set import products
 
     local, block, box = state.local, state.block, state.local.box
     delta = beta - local.beta
@@ -576,8 +580,8 @@ def _advance(
     if index.size == 0:
         return 1.0, 0.0
     if block.held:
-        fill_rows(index, block.stack, block.samples, block.kernels, block.entries, block.slot, block.count)
-        columns = products(block.entries, block.slot[index], delta[index].astype(block.entries.dtype), beta.size) * block.scale
+        rows = (block.stack, block.samples, block.kernels, block.entries, block.slot, block.count)
+        columns = products(*rows, index, delta[index]) * block.scale
         columns = columns if local.place.size == block.kernels.size else columns[:, local.place]
     else:
         samples = block.samples
