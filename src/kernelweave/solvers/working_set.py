@@ -177,17 +177,17 @@ class WorkingSet(Solver):
             centred_box(problem), flat, first_duals(problem), np.zeros((n, m)), np.zeros(m), np.ones(m, dtype=bool),
             flat.weights(np.ones(m)), np.asarray(problem.gram.diagonal()), tol, unit_of(problem),
         )  # fmt: skip
-        warm = start is not None and bool(start.any())
-        if warm:
+        if start is not None and start.any():
             state.beta = _snapped(start, state.box)
         if state.beta.any():
             self.refresh(problem, state)
-        samples = _first_samples(state.box.linear, SETTINGS.few if m > SETTINGS.many else SETTINGS.first)
-        if warm:
-            samples = _chosen(state)
+        few = SETTINGS.few if m > SETTINGS.many else SETTINGS.first
+        samples = _first_samples(state.box.linear, few)
+        if start is not None and start.any():
+            state.penalty = problem.penalty.stage(state.q, strength=SETTINGS.pull)
+            state.weights = state.penalty.weights(state.q)
+            samples = _chosen(state) if n > few else samples
         _open(problem, state, np.union1d(samples, np.flatnonzero(state.beta)), np.arange(m))
-        if warm:
-            state.local.penalty = _followed(problem.penalty, state)
         return state
 
     def step(self, problem: Problem, state: WorkingSetState) -> bool:
@@ -386,7 +386,7 @@ def _newton(problem: Problem, state: WorkingSetState) -> bool:
     eps = SETTINGS.inner * min(violation, state.unit)
     mass = float(np.abs(state.beta).sum() + np.abs(local.beta).sum() - np.abs(state.beta[state.block.samples]).sum())
     if mass > 0:
-        goal = state.goal if np.isfinite(state.goal) else SETTINGS.start * mass * state.unit
+        goal = state.goal if np.isfinite(state.goal) else _first_goal(state)
         eps = max(eps, SETTINGS.inner_goal * goal / mass)
     beta = _model(state, weights, gradient, violation, max(eps, 1e-15 * state.unit))
     followed = local.penalty
@@ -634,10 +634,15 @@ def _reached(problem: Problem, state: WorkingSetState, t: float, fall: float) ->
 
 
 def _first_goal(state: WorkingSetState) -> float:
-    """Return the accuracy that the first round works towards, from the size of the dual value of its samples."""
+    """Return the accuracy that the first round works towards, from the size of the dual value of its samples.
+
+    If it is about everything, and that is little, it goes to the end.
+    """
     local = state.local
+    small = local.g.shape == state.g.shape and local.q.size <= SETTINGS.many
+    share = SETTINGS.spare * state.tol if small else SETTINGS.start
     loss = float(local.box.linear @ local.beta - local.box.kink @ np.abs(local.beta))
-    return SETTINGS.start * max(abs(loss), 0.5 * float(local.penalty.weights(local.q) @ local.q))
+    return share * max(abs(loss), 0.5 * float(local.penalty.weights(local.q) @ local.q))
 
 
 def _slack(local: Local, goal: float, unit: float) -> float:
