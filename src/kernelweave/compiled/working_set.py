@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from .prefetch import prefetch
-from .stacks import CHUNK, FAST, TILE
+from .stacks import CHUNK, FAST, add_columns
 
 AHEAD = 12  # samples ahead for which entries are asked for
 FETCHED = 512  # bytes of one entry of all kernels up to which that pays
@@ -211,39 +211,8 @@ def products(stack, samples, kernels, block, slot, count, index, delta):
         if slot[index[r]] < 0:
             rest[left], steps[left] = samples[index[r]], delta[r]
             left += 1
-    add_stored(stack, samples, kernels, rest, steps, target)
+    add_columns(stack, steps, rest, samples, kernels, target)
     return target
-
-
-@njit(**FAST)
-def add_stored(stack, samples, kernels, index, delta, target):
-    """Add ``delta_i`` times column ``index_i`` of the stack, at some samples and for some kernels."""
-    m, u, whole = kernels.size, samples.size, kernels.size == stack.shape[2]
-    for top in range(0, u, TILE):
-        bottom = min(top + TILE, u)
-        r = 0
-        while r < index.size:
-            if r + 4 <= index.size:
-                c0, c1, c2, c3 = stack[index[r]], stack[index[r + 1]], stack[index[r + 2]], stack[index[r + 3]]
-                d0, d1, d2, d3 = delta[r], delta[r + 1], delta[r + 2], delta[r + 3]
-                for j in range(top, bottom):
-                    i, place = samples[j], target[j]
-                    e0, e1, e2, e3 = c0[i], c1[i], c2[i], c3[i]
-                    if whole:
-                        for k in range(m):
-                            place[k] += d0 * e0[k] + d1 * e1[k] + d2 * e2[k] + d3 * e3[k]
-                    else:
-                        for k in range(m):
-                            z = kernels[k]
-                            place[k] += d0 * e0[z] + d1 * e1[z] + d2 * e2[z] + d3 * e3[z]
-                r += 4
-            else:
-                column, d = stack[index[r]], delta[r]
-                for j in range(top, bottom):
-                    entry, place = column[samples[j]], target[j]
-                    for k in range(m):
-                        place[k] += d * entry[kernels[k]]
-                r += 1
 
 
 @njit(**FAST)
@@ -315,3 +284,26 @@ def slack(f, beta, linear, ridge, lower, upper, kink, level, energy, goal, reach
             right = low + ratio * (high - low)
             at_right = slack_at(right, f, beta, linear, ridge, lower, upper, kink, *rest)
     return min(best, at_left, at_right)
+
+
+@njit(**FAST)
+def conditions(gradient, beta, lower, upper, kink):
+    """Return the slope at free samples, or what lies between the sides, and by how much the best pair violates."""
+    room, count = np.empty(beta.size), 0
+    best, worst, least, most = np.inf, -np.inf, np.inf, -np.inf
+    for i in range(beta.size):
+        rising = gradient[i] + (kink[i] if beta[i] >= 0.0 else -kink[i])
+        falling = gradient[i] + (kink[i] if beta[i] > 0.0 else -kink[i])
+        up, down = beta[i] < upper[i], beta[i] > lower[i]
+        least, most = min(least, gradient[i]), max(most, gradient[i])
+        if up:
+            best = min(best, rising)
+        if down:
+            worst = max(worst, falling)
+        if up and down and rising == falling:
+            room[count] = rising
+            count += 1
+    violation = worst - best if best < np.inf and worst > -np.inf else 0.0
+    if count > 0:
+        return np.median(room[:count]), violation
+    return 0.5 * (max(worst, least) + min(best, most)), violation

@@ -15,7 +15,6 @@ from ..penalties.base import MixingPenalty
 from ..penalties.prox import floored
 from ..problem import Certificate, Point, Problem, Status
 from .base import Solver, centred_box, combinable, first_duals, no_gradient, unit_of
-from .smo import exact_step, level_of, violation_of
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,7 @@ class WorkingSetSettings:
     """Constants of the default solver; margins are in units of the slopes, goals are shares of the objective."""
 
     first: int = 600  #: samples of the first working set
-    few: int = 300  #: the same where there are many kernels
+    few: int = 150  #: the same where there are many kernels
     many: int = 64  #: kernels from which only those in play are followed between rounds
     grow: float = 2.5  #: most samples in the next set, per support vector
     spread: float = 1.2  #: the same per free support vector
@@ -37,6 +36,7 @@ class WorkingSetSettings:
     near: float = 0.03  #: share of the largest energy below it within which a kernel stays in play, at least
     far: float = 0.5  #: and at most; between these it is the gap
     stored: float = 0.3  #: the same share for the kernels that the block holds
+    progress: float = 0.7  #: of the distance of the bounds: a round that leaves more has not helped
     behind: float = 0.1  #: share of the gap due to the weights at which a proximal stage is left for the next
     settled: float = 10.0  #: the weights' gap, in gains of the last step, at which it is left too
     first_strength: float = 2.0  #: of the first proximal stage
@@ -64,6 +64,10 @@ class WorkingSetSettings:
     quick: int = 5000  #: pair steps that are always quicker than one of these
     jitter: float = 1e-10  #: ridge of these, as a share of the mean diagonal; in single precision the root of it
     halvings: int = 8  #: of such a step that does not lower the objective
+    near_step: float = 1e-2  #: relative error of a step within a model
+    close_step: float = 1e-6  #: the same of a Newton step
+    trials: int = 40  #: of either
+    rounding: float = 1e-13  #: relative error of a slope: a fall that cannot be told from none is taken
     golden: int = 12  #: trials of the primal's scale
     share: float = 0.15  #: of the stored kernels' bytes that the block may take
     least: int = 2**25  #: bytes that it always may
@@ -136,6 +140,7 @@ class WorkingSetState:
     upper: float = np.inf
     goal: float = np.inf  # objective accuracy the round works towards
     still: bool = False  # whether the last round changed nothing
+    helped: bool = True  # whether the last round narrowed the bounds
     wary: bool = False  # whether the last round was misled by the kernels it left out
     buffer: np.ndarray = field(default_factory=lambda: np.empty(0))
     block: Block = field(init=False)
@@ -208,8 +213,10 @@ class WorkingSet(Solver):
         return [Point(point.beta, np.where(faint, 0.0, point.weights))]
 
     def adapt(self, problem: Problem, state: WorkingSetState, certificate: Certificate) -> Status | None:
+        before = state.upper - state.lower
         state.lower, state.upper = max(state.lower, certificate.lower), min(state.upper, certificate.upper)
         width, size = max(state.upper - state.lower, 0.0), abs(state.upper)
+        state.helped = width < SETTINGS.progress * before
         goal = max(SETTINGS.spare * state.tol * size, min(SETTINGS.part * width, SETTINGS.start * abs(state.lower)))
         least = SETTINGS.least_goal * size
         if state.still and state.goal <= least:
@@ -217,16 +224,10 @@ class WorkingSet(Solver):
         state.goal = max(min(goal, 0.1 * state.goal) if state.still else goal, least)
         gap = width / size if size else 1.0
         _hold_back(problem.penalty, state, max(SETTINGS.pull, SETTINGS.pace / max(gap, 1e-300)))
-        every = np.arange(state.q.size)
-        near = 1.0 - float(np.clip(gap, SETTINGS.near, SETTINGS.far))
-        cut = SETTINGS.trim * state.tol
-        kernels = every if state.wary else state.penalty.active(state.q, cut, near)
-        if state.q.size <= SETTINGS.many:
-            stored = every if state.wary else state.penalty.active(state.q, cut, min(near, 1.0 - SETTINGS.stored))
-        else:
-            stored = kernels
-        _learn(problem, state, kernels)
-        _open(problem, state, _chosen(state), kernels, stored)
+        kernels, stored = _in_play(state, gap)
+        samples = _chosen(state)
+        _learn(problem, state, kernels, samples)
+        _open(problem, state, samples, kernels, stored)
         return None
 
     def refresh(self, problem: Problem, state: WorkingSetState) -> None:
@@ -256,9 +257,9 @@ def _first_samples(linear: np.ndarray, count: int) -> np.ndarray:
 def _chosen(state: WorkingSetState) -> np.ndarray:
     """Return the samples that are free, violate optimality or are near it, the worst first if they are many."""
     beta, box = state.beta, state.box
-    gradient = state.g @ state.weights + box.ridge * beta - box.linear
+    gradient = _gradient(state)
     rising, falling = box.directed(gradient, beta)
-    up, down, level = beta < box.upper, beta > box.lower, level_of(gradient, beta, box)
+    up, down, level = beta < box.upper, beta > box.lower, _conditions(gradient, beta, box)[0]
     score = np.maximum(np.where(up, level - rising, -np.inf), np.where(down, falling - level, -np.inf))
     free = up & down & (rising == falling)
     score[free] = np.inf
@@ -269,14 +270,32 @@ def _chosen(state: WorkingSetState) -> np.ndarray:
     return found if 2 <= found.size < SETTINGS.nearly * beta.size else np.arange(beta.size)
 
 
-def _learn(problem: Problem, state: WorkingSetState, kernels: np.ndarray) -> None:
-    """Have the products of kernels that come into play; those of many others are let go of."""
+def _in_play(state: WorkingSetState, gap: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the kernels that the next round follows, and those that its block holds.
+
+    Kernels with a weight or with an energy near the largest; while rounds do not help, the others of the last round too.
+    """
+    m, every, cut = state.q.size, np.arange(state.q.size), SETTINGS.trim * state.tol
+    near = 1.0 - float(np.clip(gap, SETTINGS.near, SETTINGS.far))
+    found = np.union1d(np.flatnonzero(state.weights), state.penalty.active(state.q, cut, near))
+    if not state.helped:
+        found = np.union1d(found, state.local.kernels)
+    if state.wary:
+        found = every
+    if m > SETTINGS.many:
+        return found, found
+    stored = state.penalty.active(state.q, cut, min(near, 1.0 - SETTINGS.stored))
+    return found, np.union1d(found, stored)
+
+
+def _learn(problem: Problem, state: WorkingSetState, kernels: np.ndarray, samples: np.ndarray) -> None:
+    """Have the products of kernels that come into play; those of others are let go of where that saves time."""
     fresh = kernels[~state.known[kernels]]
     if fresh.size:
         support = np.flatnonzero(state.beta)
         state.g[:, fresh] = combinable(problem).weighted_columns(state.beta[support], support, None, fresh)
         state.known[fresh] = True
-    if state.q.size > SETTINGS.many and not problem.gram.on_demand:
+    if (state.q.size > SETTINGS.many or samples.size == state.beta.size) and not problem.gram.on_demand:
         state.known[:] = False
         state.known[kernels] = True
 
@@ -348,29 +367,40 @@ def _close(problem: Problem, state: WorkingSetState) -> None:
     state.still, state.wary = changed.size == 0, False
     if state.still:
         return
-    if local.g.shape == state.g.shape:  # the round was about everything, so its products are all there are
-        back = np.argsort(samples)
-        state.beta, state.g, state.q = local.beta[back], local.g[back], local.q.copy()
-        return
     index, moved = samples[changed], local.beta[changed]
     delta = moved - state.beta[index]
-    known = np.flatnonzero(state.known)
-    whole = known.size == m
-    columns = combinable(problem).weighted_columns(delta, index, None, None if whole else known)
-    along, bend = delta @ state.g[np.ix_(index, known)], np.maximum(delta @ columns[index], 0.0)
-    t = 1.0
-    if whole and local.kernels.size < m:
-        gradient = state.g @ state.weights + state.box.ridge * state.beta - state.box.linear
-        level = level_of(gradient, state.beta, state.box)
-        t = exact_step(state.penalty, state.q, along, bend, state.box.take(index), state.beta[index], delta, level)
-        state.wary = t < 1.0
-    state.beta = state.beta.copy()
+    if np.count_nonzero(state.known) == local.kernels.size:
+        _spread(problem, state, index, delta)
+        state.beta[index] = moved
+        if local.kernels.size < m:
+            state.q = np.maximum(problem.gram.energies(state.beta), 0.0)
+        return
+    columns = combinable(problem).weighted_columns(delta, index)
+    along, bend = delta @ state.g[index], np.maximum(delta @ columns[index], 0.0)
+    level = _conditions(_gradient(state), state.beta, state.box)[0]
+    line = _Line(state.penalty, state.q, along, bend, state.box.take(index), state.beta[index], delta, level)
+    t = line.search(SETTINGS.close_step)
+    state.wary = t < 1.0
     state.beta[index] = moved if t == 1.0 else state.beta[index] + t * delta
-    state.g[:, known] += columns if t == 1.0 else t * columns
-    state.q[known] = np.maximum(state.q[known] + t * (2.0 * along + t * bend), 0.0)
-    if not whole:
-        state.q = np.maximum(problem.gram.energies(state.beta), 0.0)
-        state.weights = state.weights.copy()
+    state.g += columns if t == 1.0 else t * columns
+    state.q = np.maximum(state.q + t * (2.0 * along + t * bend), 0.0)
+
+
+def _spread(problem: Problem, state: WorkingSetState, index: np.ndarray, delta: np.ndarray) -> None:
+    """Move the products of the kernels of a round, which has them for its own samples, by the duals that changed."""
+    local, samples = state.local, state.block.samples
+    outside = np.ones(state.beta.size, dtype=bool)
+    outside[samples] = False
+    rest, kernels = np.flatnonzero(outside), local.kernels
+    if rest.size:
+        part = None if kernels.size == state.q.size else kernels
+        state.g[np.ix_(rest, kernels)] += combinable(problem).weighted_columns(delta, index, rest, part)
+    state.g[np.ix_(samples, kernels)] = local.g
+    state.q[kernels] = local.q
+
+
+def _gradient(state: WorkingSetState) -> np.ndarray:
+    return state.g @ state.weights + state.box.ridge * state.beta - state.box.linear
 
 
 # -- Newton's steps --
@@ -382,18 +412,25 @@ def _newton(problem: Problem, state: WorkingSetState) -> bool:
     weights = local.penalty.weights(local.q)
     _recombine(problem, state, weights)
     gradient = local.gradient(weights)
-    level, violation = level_of(gradient, local.beta, box), violation_of(gradient, local.beta, box)
+    level, violation = _conditions(gradient, local.beta, box)
     eps = SETTINGS.inner * min(violation, state.unit)
     mass = float(np.abs(state.beta).sum() + np.abs(local.beta).sum() - np.abs(state.beta[state.block.samples]).sum())
     if mass > 0:
         goal = state.goal if np.isfinite(state.goal) else _first_goal(state)
         eps = max(eps, SETTINGS.inner_goal * goal / mass)
-    beta = _model(state, weights, gradient, violation, max(eps, 1e-15 * state.unit))
+    beta = _model(state, weights, gradient, level, violation, max(eps, 1e-15 * state.unit))
     followed = local.penalty
     t, fall = _advance(problem, state, beta, level, weights)
     local.steps += 1
     done = _reached(problem, state, t, fall)
     return done or (fall <= 0.0 and local.penalty is followed) or local.steps >= SETTINGS.newton
+
+
+def _conditions(gradient: np.ndarray, beta: np.ndarray, box: DualTerms) -> tuple[float, float]:
+    """Return the slope at free samples, which is minus the bias, and by how much the best pair violates optimality."""
+    from ..compiled.working_set import conditions
+
+    return conditions(gradient, beta, box.lower, box.upper, box.kink)
 
 
 def _recombine(problem: Problem, state: WorkingSetState, weights: np.ndarray) -> None:
@@ -412,7 +449,7 @@ def _recombine(problem: Problem, state: WorkingSetState, weights: np.ndarray) ->
 
 
 def _model(
-    state: WorkingSetState, weights: np.ndarray, gradient: np.ndarray, violation: float, eps: float
+    state: WorkingSetState, weights: np.ndarray, gradient: np.ndarray, level: float, violation: float, eps: float
 ) -> np.ndarray:
     """Return duals near the least of ``h(q + 2 G'd) + 1/2 d'K_w d`` and the loss's own terms.
 
@@ -424,18 +461,19 @@ def _model(
     for trial in range(1 if penalty.fixed else SETTINGS.models):
         if trial > 0:
             gradient = local.g @ weights + turned + box.ridge * beta - box.linear
-            violation = violation_of(gradient, beta, box)
+            level, violation = _conditions(gradient, beta, box)
             if violation <= enough:
                 break
-        level = level_of(gradient, beta, box)
         before, last = gradient.copy(), beta.copy()
         programme = _Programme(state, q, gradient, beta)
-        if not programme.solve(max(eps, SETTINGS.rough * min(violation, state.unit))) or penalty.fixed:
+        rough = SETTINGS.rough if state.tol >= SETTINGS.fine else SETTINGS.inner
+        if not programme.solve(max(eps, rough * min(violation, state.unit))) or penalty.fixed:
             break
         delta = beta - last
         image = gradient - before - box.ridge * delta - programme.correction(delta)
         along = delta @ local.g
-        t = _model_step(penalty, q, along, turned, image, box, last, delta, level)
+        further = float(turned @ delta), float(image @ delta)
+        t = _Line(penalty, q, along, 0.0, box, last, delta, level, *further).search(SETTINGS.near_step)
         q, turned = q + 2.0 * t * along, turned + t * image
         if t < 1.0:
             beta = last + t * delta
@@ -538,34 +576,54 @@ def _cut_off(wanted: np.ndarray, low: np.ndarray, high: np.ndarray, total: float
     return np.clip(wanted - shift, low, high)
 
 
-def _model_step(
-    penalty: MixingPenalty,
-    q: np.ndarray,  # (a,)
-    along: np.ndarray,  # (a,)
-    turned: np.ndarray,  # (u,)
-    image: np.ndarray,  # (u,)
-    box: DualTerms,
-    beta: np.ndarray,  # (u,)
-    delta: np.ndarray,  # (u,)
-    level: float,
-) -> float:
-    """Return the step in [0, 1] along ``delta`` at which a Newton step's model stops falling."""
-    flat = float((turned + box.ridge * beta - box.linear - level) @ delta)
-    bent, kinks, kinked = float(image @ delta + box.ridge @ delta**2), box.kink * delta, box.kinked
+@dataclass
+class _Line:
+    """The objective along a step: energies as a quadratic, the loss's own terms, and what else there is.
 
-    def slope(t: float) -> float:
-        kink = float(np.sign(beta + t * delta) @ kinks) if kinked else 0.0
-        return float(penalty.weights(q + 2.0 * t * along) @ along) + flat + t * bent + kink
+    ``level`` is what the gradient is near; without it a sum of the step that is not quite zero would matter.
+    """
 
-    if slope(1.0) <= 0.0:
-        return 1.0
-    low, high = 0.0, 1.0
-    while high - low > 0.01 * high:
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if slope(middle) <= 0.0 else (low, middle)
-        if high < 1e-12:
-            break
-    return low
+    penalty: MixingPenalty
+    q: np.ndarray  # (a,)
+    along: np.ndarray  # (a,) half the slope of q
+    bend: np.ndarray | float  # (a,) its curvature
+    box: DualTerms
+    beta: np.ndarray  # (u,)
+    delta: np.ndarray  # (u,)
+    level: float
+    flat: float = 0.0  # further slope
+    steep: float = 0.0  # further curvature
+
+    def __post_init__(self) -> None:
+        box, beta, delta = self.box, self.beta, self.delta
+        self.flat += float((box.ridge * beta - box.linear - self.level) @ delta)
+        self.steep += float(box.ridge @ delta**2)
+        self.kinks = box.kink * delta
+        self.kinked = bool(self.kinks.any())
+
+    def slope(self, t: float) -> float:
+        energies = np.maximum(self.q + t * (2.0 * self.along + t * self.bend), 0.0)
+        kink = float(np.sign(self.beta + t * self.delta) @ self.kinks) if self.kinked else 0.0
+        return float(self.penalty.weights(energies) @ (self.along + t * self.bend)) + self.flat + t * self.steep + kink
+
+    def search(self, close: float) -> float:
+        """Return the step in [0, 1] at which the objective stops falling, to a relative error of ``close``."""
+        box, delta = self.box, np.abs(self.delta)
+        high_slope = self.slope(1.0)
+        if high_slope <= SETTINGS.rounding * float((np.abs(box.linear) + box.kink) @ delta):
+            return 1.0
+        low, high, low_slope = 0.0, 1.0, self.slope(0.0)
+        if low_slope >= 0.0:  # all of it is rounding
+            return 1.0
+        for trial in range(SETTINGS.trials):
+            t = (low * high_slope - high * low_slope) / (high_slope - low_slope)
+            if trial % 3 == 2 or not low < t < high:
+                t = 0.5 * (low + high)
+            slope = self.slope(t)
+            low, low_slope, high, high_slope = (t, slope, high, high_slope) if slope <= 0.0 else (low, low_slope, t, slope)
+            if high - low <= close * high:
+                break
+        return low
 
 
 def _advance(
@@ -587,9 +645,10 @@ def _advance(
         samples = block.samples
         columns = combinable(problem).weighted_columns(delta[index], samples[index], samples, local.kernels)
     along, bend = delta @ local.g, np.maximum(delta @ columns, 0.0)
-    t = exact_step(local.penalty, local.q, along, bend, box, local.beta, delta, level)
-    slope = float(weights @ along + (box.ridge * local.beta - box.linear - level) @ delta)
-    if box.kinked:
+    line = _Line(local.penalty, local.q, along, bend, box, local.beta, delta, level)
+    t = line.search(SETTINGS.close_step)
+    slope = float(weights @ along) + line.flat
+    if line.kinked:
         slope += float(box.kink @ np.where(local.beta == 0, np.abs(delta), np.sign(local.beta) * delta))
     local.beta = _snapped(beta if t == 1.0 else local.beta + t * delta, box)
     local.g += columns if t == 1.0 else t * columns
@@ -652,7 +711,7 @@ def _slack(local: Local, goal: float, unit: float) -> float:
     beta, box, weights = local.beta, local.box, local.penalty.weights(local.q)
     f = local.g @ weights
     gradient = f + box.ridge * beta - box.linear
-    level, violation = level_of(gradient, beta, box), violation_of(gradient, beta, box)
+    level, violation = _conditions(gradient, beta, box)
     reach = min(0.5, 3.0 * violation / unit + 1e-4)
     return slack(f, beta, *box.parts, level, float(weights @ local.q), goal, reach, SETTINGS.golden)
 
