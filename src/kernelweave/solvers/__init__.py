@@ -18,7 +18,6 @@ from .rows import Rows
 from .smo import SMO
 from .sqp import SQP
 from .ssnal import SsNAL
-from .working_set import WorkingSet
 
 __all__ = [
     "SMO",
@@ -34,13 +33,12 @@ __all__ = [
     "Rows",
     "Solver",
     "SsNAL",
-    "WorkingSet",
     "literature",
     "make_solver",
     "solve",
 ]
 
-_DEFAULT = (SQP, WorkingSet, Ascent, SMO, Proximal, Interior, SsNAL, Newton, NewtonCG, Coordinate, Rows, Mirror, FrankWolfe)
+_DEFAULT = (SQP, Ascent, SMO, Proximal, Interior, SsNAL, Newton, NewtonCG, Coordinate, Rows, Mirror, FrankWolfe)
 _NAMES: dict[str, type[Solver]] = {solver.name: solver for solver in _DEFAULT + literature.METHODS}
 
 
