@@ -108,8 +108,7 @@ class DenseGram(EntryGram):
 
     def diagonal(self) -> np.ndarray:  # (n, m)
         """Return ``K_k[i, i]``."""
-        rows = np.arange(self.shape[0])
-        return self.stack[rows, rows, :] * self.scale
+        return np.einsum("iik->ik", self.stack) * self.scale
 
     def take(self, index: np.ndarray) -> DenseGram:
         """Return the stack of the samples ``index`` only (a copy)."""

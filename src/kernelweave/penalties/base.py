@@ -56,6 +56,10 @@ class MixingPenalty(BaseEstimator):
         """Jacobian of :meth:`weights`, shape (m, m): twice the Hessian of h."""
         raise NotImplementedError
 
+    def curvature_times(self, q: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """Jacobian of :meth:`weights` times the columns of ``x``, shape (m, r)."""
+        return self.curvature(q) @ x
+
     def norm(self, u: np.ndarray) -> float:
         """Primal penalty of the block norms ``u``."""
         raise NotImplementedError
@@ -122,7 +126,7 @@ class MixingPenalty(BaseEstimator):
         """Return the weights, those of a stage without kernels whose share is below ``cut``."""
         return self.weights(q)
 
-    def active(self, q: np.ndarray, cut: float) -> np.ndarray:
+    def active(self, q: np.ndarray, cut: float, near: float = 0.9) -> np.ndarray:
         """Return the kernels worth following: all, or for a stage those with a share, or an energy near the top."""
         return np.arange(q.size)
 

@@ -212,6 +212,14 @@ class Lp(MixingPenalty):
         own = np.diag(w / np.maximum(q, FAINT * q.max()))
         return (own - np.outer(w, w) / lp_norm(q, _conjugate(self.p))) / (self.p - 1.0)
 
+    def curvature_times(self, q: np.ndarray, x: np.ndarray) -> np.ndarray:
+        if np.isinf(self.p):
+            return np.zeros_like(x)
+        q = positive_energies(q)
+        w = self.weights(q)
+        own = (w / np.maximum(q, FAINT * q.max()))[:, None] * x
+        return (own - np.outer(w, w @ x) / lp_norm(q, _conjugate(self.p))) / (self.p - 1.0)
+
     def norm(self, u: np.ndarray) -> float:
         return 0.5 * lp_norm(u, _block_power(self.p)) ** 2
 
