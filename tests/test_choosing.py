@@ -218,7 +218,7 @@ def test_factors_on_some_samples_are_about_those_on_all(monkeypatch):
     X = np.random.default_rng(0).normal(size=(400, 3))
     gram = kw.DenseGram(stacked(X, [K.RBF(gamma=0.05), K.RBF(gamma=1.0), K.RBF(gamma=30.0), K.Linear()]))
     whole = kw.EffectiveDimension().factors(gram, np.ones(400))
-    monkeypatch.setattr("kernelweave.assemble.complexity.LOOK", 200)
+    monkeypatch.setattr(kw.EffectiveDimension, "_look", 200)
     assert_allclose(kw.EffectiveDimension().factors(gram, np.ones(400)), whole, rtol=0.15)
 
 

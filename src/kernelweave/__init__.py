@@ -10,6 +10,7 @@ from typing import Any
 __version__ = "0.2.0"
 
 _HOMES = {
+    "AdviceWarning": "estimators",
     "BoostedMKLClassifier": "estimators",
     "DenseGram": "grams",
     "EffectiveDimension": "assemble",

@@ -156,6 +156,7 @@ def summary(
     lost: np.ndarray | None = None,  # (m,)
     stationarity: float | None = None,
     lacking: Mapping[str, int] | None = None,
+    advice: Sequence[str] = (),
     top: int = 10,
 ) -> str:
     """Write the short table of a fitted model.
@@ -190,6 +191,8 @@ def summary(
         What a problem that is not convex has instead of a gap.
     lacking : mapping from str to int, optional
         How many samples lack each view.
+    advice : sequence of str, optional
+        What the owner of the model should know.
     top : int, default=10
         How many kernels to list.
 
@@ -235,6 +238,7 @@ def summary(
         facts.append(("approximation", f"off by at most {share}, in {names[worst]}"))
     if lacking and any(lacking.values()):
         facts.append(("missing", ", ".join(f"{count} samples lack {name}" for name, count in lacking.items() if count)))
+    facts += [("advice", sentence) for sentence in advice]
     if len(weights) > 1:
         facts.insert(0, ("problems", f"{len(weights)}, weights are means over them"))
     parts = [head, kernels_by_weight(names, weights, problems, top)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -13,6 +13,7 @@ from ..arrays import to_host
 from ..grams import CombinableGram, GramStack, LowRankGram
 
 LOOK = 500  # samples on which a kernel is looked at, at most
+SPECTRUM = 300  # the same where its eigenvalues are computed
 LEAST = 0.01  # share of the trace that a tail counts as, at least
 
 
@@ -21,6 +22,8 @@ class Complexity(BaseEstimator, ABC):
 
     Divided, kernels have a mean diagonal of 1 on average, so that C keeps its meaning.
     """
+
+    _look: ClassVar[int] = LOOK
 
     @abstractmethod
     def of(
@@ -36,16 +39,20 @@ class Complexity(BaseEstimator, ABC):
 
     def factors(self, gram: GramStack, weight: Any) -> np.ndarray:  # (m,)
         """Return what each kernel is multiplied by; samples count by their weight."""
+        sizes = self.sizes(gram, weight)
+        return sizes.size * (1.0 / sizes) / np.sum(1.0 / sizes)
+
+    def sizes(self, gram: GramStack, weight: Any) -> np.ndarray:  # (m,)
+        """Return the complexity of each kernel."""
         n, m = gram.shape
-        rows = np.unique(np.linspace(0, n - 1, min(n, LOOK)).round().astype(np.int64))
+        rows = np.unique(np.linspace(0, n - 1, min(n, self._look)).round().astype(np.int64))
         share = to_host(weight)[rows].astype(float)
         share = share / share.sum()
-        seen = on_host(gram, rows)
-        sizes = np.empty(m)
+        seen, sizes = on_host(gram, rows), np.empty(m)
         for k, only in enumerate(np.eye(m)):
             kernel = seen.combine(np.arange(rows.size), only)
             sizes[k] = self.of(kernel / max(float(share @ np.diag(kernel)), 1e-300), share, n)
-        return m * (1.0 / sizes) / np.sum(1.0 / sizes)
+        return sizes
 
 
 class EffectiveDimension(Complexity):
@@ -105,6 +112,8 @@ class TailSum(Complexity):
     >>> kw.TailSum(keep=1).factors(gram, np.ones(8)).round(3).tolist()
     [0.25, 1.75]
     """
+
+    _look = SPECTRUM
 
     def __init__(self, keep: int = 10):
         self.keep = keep

@@ -1,5 +1,6 @@
 """Estimators: multiple kernel learning with scikit-learn's face."""
 
+from .base import AdviceWarning
 from .boosting import BoostedMKLClassifier
 from .chosen import MKLClassifierCV, MKLRegressorCV, MKLSurvivalCV
 from .classify import MKLClassifier
@@ -9,6 +10,7 @@ from .regress import MKLRegressor
 from .survive import MKLSurvival
 
 __all__ = [
+    "AdviceWarning",
     "BoostedMKLClassifier",
     "MKLClassifier",
     "MKLClassifierCV",

@@ -143,6 +143,10 @@ def support(coef: Array) -> Array:  # (n_outputs, n) -> (s,)
     return xp.nonzero(xp.any(coef != 0, axis=0))[0]
 
 
+class AdviceWarning(UserWarning):
+    """An answer that is optimal, and perhaps not what was wanted; ``warnings.simplefilter`` can silence this class."""
+
+
 class MKLEstimator(BaseEstimator):
     """The part of an estimator that does not depend on what is predicted.
 
@@ -360,8 +364,17 @@ class MKLEstimator(BaseEstimator):
         self._warn_if_loose(solutions)
         self._learn_more(prepared, X, y, sample_weight)
         self._keep(prepared, solutions)
+        self._advise(prepared, solutions)
         self.fit_time_ = time.perf_counter() - begun
         return self
+
+    def _advise(self, prepared: PreparedFit, solutions: Sequence[Solution]) -> None:
+        """Warn of what is optimal and perhaps not wanted."""
+        from .advice import advice
+
+        self.advice_ = advice(self, prepared, solutions)
+        for sentence in self.advice_:
+            warnings.warn(sentence, AdviceWarning, stacklevel=4)
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> PreparedFit:
         """Read everything that fit is given and compute the kernels."""
@@ -417,15 +430,13 @@ class MKLEstimator(BaseEstimator):
     ) -> list[Solution]:
         """Solve one problem for every cost, from the smallest up, each from the last; in the order of ``costs``."""
         found: list[Any] = [None] * costs.size
-        problem, last, before = prepared.problem(subproblem, 1.0), 1.0, None
+        problem, start = prepared.problem(subproblem, 1.0), first
         for j in np.argsort(costs, kind="stable"):
-            cost = float(costs[j])
-            there = replace(problem, loss=problem.loss.times(cost))
-            start = first if before is None else before.beta * (cost / last)
+            there = replace(problem, loss=problem.loss.times(float(costs[j])))
             found[j] = self._solve(prepared, there, start)
             if found[j].status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
-            before, last = found[j], cost
+            start = found[j].beta  # as they are: feasible at a larger cost, and most duals do not grow with it
         return found
 
     def _warn_if_loose(self, solutions: Sequence[Solution]) -> None:
@@ -523,6 +534,7 @@ class MKLEstimator(BaseEstimator):
             lost=self.approximation_error_,
             stationarity=getattr(self, "stationarity_", None),
             lacking=getattr(self, "_lacking", None),
+            advice=getattr(self, "advice_", ()),
         )
 
     @property

@@ -69,7 +69,6 @@ AUTO = (
     Candidate("uniform", name="average"),
     Candidate(Lp(4 / 3), name="lp"),
     Candidate(L1(), EffectiveDimension(1.0), "l1 by dimension"),
-    Candidate(L1(), EffectiveDimension(0.5), "l1 by root of dimension"),
     Candidate(L1(), TailSum(10), "l1 by tail"),
     Candidate(L1(), name="l1"),
 )
