@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from .assemble import Subproblem, check_number
 from .estimators.base import MKLEstimator, PreparedFit, support
-from .problem import Solution, Status
+from .problem import Point, Solution, Status
 
 
 @dataclass(frozen=True)
@@ -115,9 +115,9 @@ def _walk(worker: MKLEstimator, prepared: PreparedFit, subproblem: Subproblem, c
     problem, last, start = prepared.problem(subproblem, 1.0), 1.0, None
     for j in np.argsort(costs, kind="stable"):
         cost = float(costs[j])
-        start = None if start is None else start * (cost / last)
+        start = None if start is None else replace(start, beta=start.beta * (cost / last))
         found[j] = worker._solve(prepared, replace(problem, loss=problem.loss.times(cost)), start)
         if found[j].status is Status.INTERRUPTED:
             raise KeyboardInterrupt
-        start, last = found[j].beta, cost
+        start, last = Point(found[j].beta, found[j].weights), cost
     return found

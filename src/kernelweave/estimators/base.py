@@ -38,7 +38,7 @@ from ..kernels import as_kernels
 from ..losses import _NAMES as LOSSES
 from ..losses import Loss, make_loss
 from ..penalties import MixingPenalty, make_penalty
-from ..problem import Certificate, Problem, Solution, Status
+from ..problem import Certificate, Point, Problem, Solution, Status
 from ..solvers import solve
 from ..weightings import SignedSum, Weighting, make_mixing, weighed
 
@@ -283,7 +283,7 @@ class MKLEstimator(BaseEstimator):
         kept = assembly.cut(penalty) if isinstance(penalty, MixingPenalty) else penalty
         return PreparedFit(assembly, targets, loss, kept, dual_sum, options.psd)
 
-    def _solve(self, prepared: PreparedFit, problem: Problem, start: Array | None = None) -> Solution:
+    def _solve(self, prepared: PreparedFit, problem: Problem, start: Point | None = None) -> Solution:
         solution = solve(
             problem,
             self.solver,
