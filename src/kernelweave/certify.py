@@ -40,7 +40,7 @@ def certify(problem: Problem, point: Point, *, trust: bool = False, rescale: boo
     beta, q, f = point.beta, point.q, point.f
     if not trust or q is None or f is None:
         beta = problem.feasible(beta)
-        q, f = problem.gram.energies(beta), problem.gram.decision(beta, point.weights)
+        q, f = problem.gram.energies_and_decision(beta, point.weights)
     lower, dual_scale = dual_value(problem, beta, q)
     upper, scale, intercept = primal_value(problem, point.weights, q, f, lower, rescale)
     return Certificate(lower, upper, scale, intercept, dual_scale, _rounding(problem, point.weights))

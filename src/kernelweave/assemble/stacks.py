@@ -285,9 +285,17 @@ def read_stack(X: Any, memory: Any = "auto") -> np.ndarray:
         raise ValueError(f"X must be square in its first two axes, (n, n, m); got {stack.shape}{hint}.")
     if not n or not m:
         raise ValueError(f"X has 0 samples or kernels, its shape is {stack.shape}: give at least one of each.")
-    if not stack.flags.c_contiguous:
-        check_memory(stack.shape, stack.dtype, memory)
-    return np.ascontiguousarray(stack)
+    if stack.flags.c_contiguous:
+        return stack
+    check_memory(stack.shape, stack.dtype, memory)
+    kernels = np.moveaxis(stack, 2, 0)
+    if not kernels.flags.c_contiguous:
+        return np.ascontiguousarray(stack)
+    from ..compiled.stacks import samples_first
+
+    stack = np.empty(stack.shape, dtype=stack.dtype)
+    samples_first(kernels, stack)
+    return stack
 
 
 def real_array(X: Any) -> np.ndarray:

@@ -220,3 +220,32 @@ def asymmetry(stack):
                         if not apart <= worst[k] and worst[k] == worst[k]:
                             worst[k] = apart
     return worst
+
+
+@njit(**FAST)
+def turned(stack, cosine, sine):
+    """Sum of ``K_k[i, j] sin(t_i - t_j)`` of each kernel: zero, up to rounding, if it is symmetric."""
+    n, m = stack.shape[0], stack.shape[2]
+    total, row = np.zeros(m), np.empty(m)
+    for i in range(n):
+        row[:] = 0.0
+        for j in range(n):
+            weight, entry = sine[i] * cosine[j] - cosine[i] * sine[j], stack[i, j]
+            for k in range(m):
+                row[k] += weight * entry[k]
+        total += row
+    return total
+
+
+@njit(**FAST)
+def samples_first(kernels, out):
+    """Copy kernels ``kernels[k, i, j]`` to ``out[i, j, k]``, tile by tile."""
+    m, n = kernels.shape[:2]
+    for i in range(n):
+        for left in range(0, n, TILE):
+            right = min(left + TILE, n)
+            for top in range(0, m, 8):
+                for k in range(top, min(top + 8, m)):
+                    source = kernels[k, i]
+                    for j in range(left, right):
+                        out[i, j, k] = source[j]

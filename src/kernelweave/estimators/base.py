@@ -45,7 +45,7 @@ from ..kernels import as_kernels, as_precomputed
 from ..losses import _NAMES as LOSSES
 from ..losses import Loss, make_loss
 from ..penalties import MixingPenalty, make_penalty
-from ..problem import Certificate, Problem, Solution, Status
+from ..problem import Certificate, Point, Problem, Solution, Status
 from ..solvers import solve
 from ..weightings import SignedSum, Weighting, make_mixing, weighed
 
@@ -402,7 +402,7 @@ class MKLEstimator(BaseEstimator):
             return {"some columns": int(np.isnan(X).any(axis=1).sum())}
         return {name: int(np.isnan(X[:, columns]).all(axis=1).sum()) for name, columns in self._views.columns.items()}
 
-    def _solve(self, prepared: PreparedFit, problem: Problem, start: Array | None = None) -> Solution:
+    def _solve(self, prepared: PreparedFit, problem: Problem, start: Point | None = None) -> Solution:
         solution = solve(
             problem,
             self.solver,
@@ -436,7 +436,7 @@ class MKLEstimator(BaseEstimator):
             found[j] = self._solve(prepared, there, start)
             if found[j].status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
-            start = found[j].beta  # as they are: feasible at a larger cost, and most duals do not grow with it
+            start = Point(found[j].beta, found[j].weights)  # as they are: most duals do not grow with the cost
         return found
 
     def _warn_if_loose(self, solutions: Sequence[Solution]) -> None:

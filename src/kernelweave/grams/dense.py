@@ -62,6 +62,13 @@ class DenseGram(EntryGram):
         product = stacks.decision if beta.ndim == 1 else stacks.decision_joint
         return product(self.stack, np.ascontiguousarray(beta), support_of(beta), scaled, np.flatnonzero(scaled))
 
+    def energies_and_decision(self, beta: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return both products of the same duals, each support vector's column read once."""
+        if beta.ndim == 2:
+            return super().energies_and_decision(beta, weights)
+        products = self.products(beta)
+        return beta @ products, products @ weights
+
     def weighted_columns(
         self,
         delta: np.ndarray,  # (b,) or (b, c)

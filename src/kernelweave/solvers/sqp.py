@@ -56,6 +56,7 @@ class SQPSettings:
     newton: int = 50  #: most Newton steps in a round
     models: int = 8  #: most quadratic programmes in a Newton step
     model: float = 0.3  #: share of the violation to which a Newton step's model is solved
+    poor: float = 0.3  #: step within a model below which it is left
     rough: float = 0.1  #: share of its violation to which a quadratic programme is solved
     inner: float = 0.01  #: share of the violation below which neither need go
     inner_goal: float = 0.1  #: share of the round's goal below which neither need go
@@ -140,6 +141,7 @@ class SQPState:
     upper: float = np.inf
     goal: float = np.inf  # objective accuracy the round works towards
     still: bool = False  # whether the last round changed nothing
+    judge: bool = False  # whether to be judged before anything else
     helped: bool = True  # whether the last round narrowed the bounds
     wary: bool = False  # whether the last round was misled by the kernels it left out
     buffer: np.ndarray = field(default_factory=lambda: np.empty(0))
@@ -191,11 +193,23 @@ class SQP(Solver):
         if start is not None and start.any():
             state.penalty = problem.penalty.stage(state.q, strength=SETTINGS.pull)
             state.weights = state.penalty.weights(state.q)
-            samples = _chosen(state) if n > few else samples
-        _open(problem, state, np.union1d(samples, np.flatnonzero(state.beta)), np.arange(m))
+            state.judge = n > few
+        if not state.judge:
+            _open(problem, state, np.union1d(samples, np.flatnonzero(state.beta)), np.arange(m))
         return state
 
+    def lean(self, problem: Problem, state: SQPState, weights: np.ndarray) -> None:
+        if not problem.penalty.on_simplex or not state.judge:
+            return
+        shares = weights * problem.penalty.prices(weights.size)
+        center = floored(shares / max(float(shares.sum()), 1e-300), SETTINGS.floor * state.tol)
+        state.penalty = problem.penalty.stage(state.q, "entropic", center, SETTINGS.pull)
+        state.weights = weights
+
     def step(self, problem: Problem, state: SQPState) -> bool:
+        if state.judge:  # a start is looked at before a first set is chosen
+            state.judge = False
+            return True
         done = _newton(problem, state)
         if done:
             _close(problem, state)
@@ -477,6 +491,8 @@ def _model(
         q, turned = q + 2.0 * t * along, turned + t * image
         if t < 1.0:
             beta = last + t * delta
+        if t < SETTINGS.poor:
+            break
         weights = penalty.weights(q)
     return beta
 
