@@ -33,6 +33,7 @@ _HOMES = {
     "path": "path",
     "recipe": "recipes",
     "recipes": "recipes",
+    "report": "report",
     "save": "modelfile",
     "solve": "solvers",
 }
