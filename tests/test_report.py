@@ -18,6 +18,7 @@ from kernelweave import kernels as K
 from kernelweave.cli import main
 from kernelweave.report import charts
 from kernelweave.report.sections import _kaplan_meier
+from kernelweave.tables import group_shares
 
 VOID = {"meta", "link", "line", "path", "circle", "rect"}
 BANK = K.rbf(factor=[0.25, 4.0]) + K.linear()
@@ -112,7 +113,7 @@ def test_the_page_says_what_the_model_says(tmp_path):
     clf = kw.MKLClassifier(K.views({"mean": range(10), "worst": range(20, 30)}, widths=[1.0])).fit(X[:300], y[:300])
     words = " ".join(read(kw.report(clf, X[300:], y[300:], tmp_path / "r.html")).words)
     assert f"Accuracy {clf.score(X[300:], y[300:]):.4f} on 269 samples" in words
-    for name, share in kw.tables.group_shares(clf.kernel_groups_, clf.weights_).items():
+    for name, share in group_shares(clf.kernel_groups_, clf.weights_).items():
         assert f"{name} {100 * share:.1f} %" in words
     assert f"within {clf.dual_gap_:.2g} of it" in words
     assert "The first 200 of 269 samples" in words and "SHA-256" in words
