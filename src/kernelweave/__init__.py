@@ -34,6 +34,7 @@ _HOMES = {
     "path": "path",
     "recipe": "recipes",
     "recipes": "recipes",
+    "report": "report",
     "save": "modelfile",
     "solve": "solvers",
     "stability": "stability",

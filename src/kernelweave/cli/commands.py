@@ -77,6 +77,8 @@ def _fit(options: argparse.Namespace) -> None:
         print(f"{'test ' + name:<15}  {text} held out")
     if options.plot:
         _draw(pipeline[-1], options.plot)
+    if options.report:
+        _write_report(pipeline, *data.rows(held_out if held_out.size else rows), options.report)
     if options.out:
         save(pipeline, data, options)
 
@@ -84,6 +86,25 @@ def _fit(options: argparse.Namespace) -> None:
 def _chosen(model: Any) -> str:
     """Say what cross-validation chose, and how it scored."""
     return f"{'chosen':<15}  {model.best_candidate_}, C={model.best_params_['C']:.3g}, score {model.best_score_:.4f}"
+
+
+def _write_report(pipeline: Any, X: Any, y: Any, file: str) -> None:
+    """Write the page about a model."""
+    from ..report import report
+
+    with asked():
+        report(pipeline, X, y, file)
+    print(f"report written to {file}")
+
+
+def _report(options: argparse.Namespace) -> None:
+    """Write a page about a saved model, looked at with the rows of a file."""
+    model = load(options.model)
+    data = read(options.data, model=model)
+    if data.y is None and model["task"] != "outliers":
+        note = f"{options.data} has no target, so the page cannot say how good the model is"
+        print(f"kernelweave: note: {note}", file=sys.stderr)
+    _write_report(model["pipeline"], data.X, data.y, options.out)
 
 
 def _draw(model: Any, file: str) -> None:
@@ -214,6 +235,10 @@ def _parser() -> argparse.ArgumentParser:
     predict.add_argument("--scores", action="store_true", help="also write the decision values")
     info = add("info", _info, "say what a saved model is: its kernels by weight, gap and support vectors")
     info.add_argument("model", metavar="MODEL", help="file written by fit --out")
+    page = add("report", _report, "write a page about a saved model, looked at with the rows of a file")
+    page.add_argument("model", metavar="MODEL", help="file written by fit --out")
+    page.add_argument("data", metavar="DATA", help="file with the columns the model was fitted on, and the target")
+    page.add_argument("--out", type=_output, default="report.html", metavar="FILE", help="page (default: report.html)")
     recipes = add("recipes", _recipes, "list the papers that can be asked for by name")
     recipes.add_argument("names", nargs="*", metavar="NAME", help="papers to show (default: all)")
     formats = ["table", "csv", "json", "markdown"]
@@ -257,4 +282,5 @@ def _describe_fit(fit: argparse.ArgumentParser) -> None:
     fit.add_argument("--seed", type=int, default=0, metavar="N", help="seed of every random choice (default: 0)")
     fit.add_argument("--progress", action="store_true", help="show a progress bar")
     fit.add_argument("--plot", type=_output, metavar="FILE", help="picture of the weights (.png, .svg or .pdf)")
+    fit.add_argument("--report", type=_output, metavar="FILE", help="page about the model, on rows held out if any")
     fit.add_argument("--out", type=_output, metavar="MODEL", help="file to save the model in")

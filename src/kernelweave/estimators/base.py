@@ -288,7 +288,7 @@ class MKLEstimator(BaseEstimator):
             return X
         return views.joined() if fitted is None else views.like(fitted, self.missing)
 
-    def _columns(self, frame: Any) -> dict[str, Any]:
+    def _column_facts(self, frame: Any) -> dict[str, Any]:
         """Return what kernels may call columns by: their names, a DataFrame, and views."""
         names, views = getattr(self, "feature_names_in_", None), self._views
         return {
@@ -347,7 +347,7 @@ class MKLEstimator(BaseEstimator):
             return from_stack(X, options, targets, self.kernels)
         if not targets.all_rows:
             X = namespace(X).take(X, targets.rows, axis=0) if is_foreign(X) else X[targets.rows]
-        given = {"weight": targets.weight, **self._columns(frame)}
+        given = {"weight": targets.weight, **self._column_facts(frame)}
         if options.approximation is None:
             return from_samples(X, self._bank, options, **given)
         return from_factors(X, self._bank, options, progress=bool(self.progress), whole=whole, **given)

@@ -361,7 +361,7 @@ class NonconvexMKLClassifier(MKLClassifier):
     def _gaussians(self, X: Any, frame: Any, options: Options, targets: Targets) -> Combination:
         asked = rbf(on="each") if isinstance(self.kernels, str) and self.kernels == "auto" else self.kernels
         check_memory((X.shape[0], X.shape[0], 1), np.float64, self.memory)
-        bank = resolve_bank(X, asked, replace(options, normalize=None), targets.weight, **self._columns(frame))
+        bank = resolve_bank(X, asked, replace(options, normalize=None), targets.weight, **self._column_facts(frame))
         return gaussian_product(X, bank, float(self.price), int(self.power))
 
     # -- solving ------------------------------------------------------------------------------------------
