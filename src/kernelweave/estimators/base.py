@@ -372,7 +372,8 @@ class MKLEstimator(BaseEstimator):
         """Warn of what is optimal and perhaps not wanted."""
         from .advice import advice
 
-        self.advice_ = advice(self, prepared, solutions)
+        convex = all(isinstance(solution, Solution) for solution in solutions)
+        self.advice_ = advice(self, prepared, solutions) if convex else []
         for sentence in self.advice_:
             warnings.warn(sentence, AdviceWarning, stacklevel=4)
 
