@@ -26,7 +26,9 @@ def advice(model: Any, prepared: PreparedFit, solutions: Sequence[Solution]) -> 
     """Return what there is to say of a fit, each with the way out."""
     if prepared.targets.rows.shape[0] < ENOUGH:
         return []
-    found = (_narrow(prepared, solutions), _free_of_cost(model, prepared, solutions), _scales(prepared))
+    found = [_scales(prepared)]
+    if "C" in model.get_params(deep=False):  # and not chosen by cross-validation
+        found += [_narrow(prepared, solutions), _free_of_cost(model, prepared, solutions)]
     return [sentence for sentence in found if sentence]
 
 
@@ -84,8 +86,8 @@ def _scales(prepared: PreparedFit) -> str | None:
     together = [kernel for kernel in assembly.kernels if kernel.on is None or len(kernel.on) > 1]
     if not together:
         return None
-    spread = np.nanstd(X.astype(float), axis=0)
-    spread = spread[spread > 0]
+    spread, size = np.nanstd(X.astype(float), axis=0), np.nanmax(np.abs(X), axis=0)
+    spread = spread[spread > 1e-9 * size]  # the others are constant
     if spread.size < 2 or spread.max() < APART * spread.min():
         return None
     return (
