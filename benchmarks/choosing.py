@@ -1,8 +1,8 @@
 """Choosing by cross-validation against tuned rivals: accuracy on splits, and what it costs.
 
 Part a. Ten random splits (two thirds for training, classes in equal shares) of small and middle-sized sets, 2000 rows
-at most; columns standardised by the training rows. `MKLClassifierCV` with its defaults stands beside an SVC over a 5 x 5
-grid of C and gamma, logistic regression over ten C, the plain average of the same bank over ten C, and histogram
+at most; columns standardised by the training rows. `MKLClassifierCV` with its defaults stands beside an SVC over a 5 x
+5 grid of C and gamma, logistic regression over ten C, the plain average of the same bank over ten C, and histogram
 gradient boosting with its defaults. On sets of several views the bank is linear and three widths on each view, and
 the rivals get all views side by side. Differences are paired over splits; "behind" says that ours is below the SVC by
 more than two standard errors. Regression likewise on scikit-learn's diabetes and two synthetic sets, R2 against SVR and
