@@ -6,6 +6,8 @@ Gaussian kernels, stored beforehand. Seconds are CPU seconds of one thread, the 
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from common import options, save, table, timed
@@ -48,9 +50,9 @@ def main() -> None:
         for name, penalty in (("l1", penalties.L1()), ("l2", penalties.Lp(2))):
             problem = problem_of(n, penalty, np.random.default_rng(0))
             solve(at(problem, 1.0), tol=TOL)  # compiles
-            warm, warm_watch = timed(lambda: walk(problem, True))
-            cold, cold_watch = timed(lambda: walk(problem, False))
-            _, middle = timed(lambda: solve(at(problem, float(np.sqrt(COSTS[4] * COSTS[5]))), tol=TOL))
+            warm, warm_watch = timed(partial(walk, problem, True))
+            cold, cold_watch = timed(partial(walk, problem, False))
+            _, middle = timed(partial(solve, at(problem, float(np.sqrt(COSTS[4] * COSTS[5]))), tol=TOL))
             agree = all(
                 a.certificate.lower <= b.certificate.upper and b.certificate.lower <= a.certificate.upper
                 for a, b in zip(warm, cold, strict=True)
@@ -58,9 +60,10 @@ def main() -> None:
             rows.append({
                 "n": n, "penalty": name, "warm": warm_watch.cpu, "cold": cold_watch.cpu, "middle": middle.cpu,
                 "in_middle_fits": warm_watch.cpu / middle.cpu, "worst_gap": max(found.gap for found in warm),
-                "brackets_agree": agree, "steps_warm": sum(s.n_iter for s in warm), "steps_cold": sum(s.n_iter for s in cold),
+                "brackets_agree": agree, "steps_warm": sum(found.n_iter for found in warm),
+                "steps_cold": sum(found.n_iter for found in cold),
             })  # fmt: skip
-    names = ["n", "penalty", "warm", "cold", "middle", "in_middle_fits", "worst_gap", "brackets_agree", "steps_warm", "steps_cold"]
+    names = list(rows[0])
     shown = [[f"{row[key]:.3g}" if isinstance(row[key], float) else row[key] for key in names] for row in rows]
     print(table(names, shown))
     print(f"written to {save('path_fast' if args.fast else 'path', {'costs': COSTS.tolist(), 'rows': rows})}")

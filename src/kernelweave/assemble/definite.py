@@ -15,7 +15,7 @@ CHECK_FLOPS = 1e8  # most work spent on looking for negative eigenvalues
 
 
 def check_symmetric(stack: np.ndarray, names: list[str], source: str) -> None:
-    """Refuse NaN, infinity and asymmetry, by one reading of every entry; by comparing them where that shows something."""
+    """Refuse NaN, infinity and asymmetry: one reading of every entry, and a comparison where that shows something."""
     stack = np.ascontiguousarray(stack)
     largest = np.abs(np.einsum("iik->ik", stack)).max(axis=0)
     if _looks_symmetric(stack, largest):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from llvmlite import ir
+from typing import Any
+
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.extending import intrinsic
 
 
 @intrinsic
-def prefetch(typing_context, address):
+def _prefetch(typing_context, address):
     """Fetch the cache line at an address, given as a whole number."""
 
     def generate(context, builder, signature, arguments):
@@ -20,3 +22,6 @@ def prefetch(typing_context, address):
         return context.get_dummy_value()
 
     return types.void(types.intp), generate
+
+
+prefetch: Any = _prefetch

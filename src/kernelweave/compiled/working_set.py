@@ -1,8 +1,8 @@
 """Newton steps on a working set: rows of the block, of the combined kernel and of the Hessian, made when first touched.
 
-``block[slot[i], j, k]`` holds kernels between sample i of a working set and all of it, laid out as the stack it is copied
-from, as long as there are rows left; others are read from the stack again. Rows of all tables come in the order in which
-they are touched, so that memory is taken up as they are.
+``block[slot[i], j, k]`` holds kernels between sample i of a working set and all of it, laid out as the stack it is
+copied from, as long as there are rows left; others are read from the stack again. Rows of all tables come in the order
+in which they are touched, so that memory is taken up as they are.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ def products(stack, samples, kernels, block, slot, count, index, delta):
 
 @njit(**FAST)
 def primal_loss(value, linear, ridge, lower, upper, kink):
-    """Loss of one sample at a decision value: the most that ``(linear - value) b - ridge b^2 / 2 - kink |b|`` can be."""
+    """Loss of one sample at a decision value: the most that ``(linear - value) b - ridge b^2/2 - kink |b|`` can be."""
     steep = linear - value
     best = -np.inf
     if ridge > 0.0:
@@ -253,8 +253,8 @@ def slack_at(t, f, beta, linear, ridge, lower, upper, kink, free, level, energy,
 def slack(f, beta, linear, ridge, lower, upper, kink, level, energy, goal, reach, trials):
     """Duality gap of a working set at given weights and the best multiple of its decision values ``f``.
 
-    Samples outside the set are settled: their loss is linear along the multiple, and ``sum_i beta_i f_i`` of all samples
-    is ``energy``. The multiple is searched for by golden section, no longer than until the gap is at most ``goal``.
+    Samples outside the set are settled: their loss is linear along the multiple, and ``sum_i beta_i f_i`` of all
+    samples is ``energy``. The multiple is searched for by golden section, until the gap is at most ``goal``.
     """
     free, room = np.zeros(f.size, np.bool_), np.empty(f.size)
     inside, dual, held = 0.0, 0.0, 0.0

@@ -399,12 +399,12 @@ def solve_quietly(
         raise ValueError(f"tol must be a positive number, got {tol}: use 1e-3, or 1e-8 for an answer near rounding.")
     chosen = make_solver(solver, problem, tol)
     check_pair(problem, chosen)
-    start, weights = (start.beta, start.weights) if isinstance(start, Point) else (start, None)
-    if start is not None:
-        start = problem.feasible(problem.gram.asarray(start))
+    duals, weights = (start.beta, start.weights) if isinstance(start, Point) else (start, None)
+    if duals is not None:
+        duals = problem.feasible(problem.gram.asarray(duals))
     run = _Run(problem, chosen, callbacks, _bar(progress))
     try:
-        status = run.go(start, weights, tol, max_iter)
+        status = run.go(duals, weights, tol, max_iter)
     except KeyboardInterrupt:
         if run.state is None:
             raise

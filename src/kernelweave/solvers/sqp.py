@@ -157,8 +157,8 @@ class SQPState:
 class SQP(Solver):
     """Newton's method on the duals of a working set, each step a few quadratic programmes solved by SMO.
 
-    The Hessian of the dual is one combined kernel plus a correction of the rank of the kernels in play. A round works on
-    the samples that may still move and the kernels that may still matter; of these, entries are read when a pair of
+    The Hessian of the dual is one combined kernel plus a correction of the rank of the kernels in play. A round works
+    on the samples that may still move and the kernels that may still matter; of these, entries are read when a pair of
     duals first asks for them. Then all products move by what changed, and the judge looks. For l1 the weights follow
     entropic proximal steps, and kernels left with a vanishing share get exactly zero.
 
@@ -287,7 +287,7 @@ def _chosen(state: SQPState) -> np.ndarray:
 def _in_play(state: SQPState, gap: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the kernels that the next round follows, and those that its block holds.
 
-    Kernels with a weight or with an energy near the largest; while rounds do not help, the others of the last round too.
+    Kernels with a weight or with an energy near the largest; while rounds do not help, those of the last round too.
     """
     m, every, cut = state.q.size, np.arange(state.q.size), SETTINGS.trim * state.tol
     near = 1.0 - float(np.clip(gap, SETTINGS.near, SETTINGS.far))
@@ -309,7 +309,8 @@ def _learn(problem: Problem, state: SQPState, kernels: np.ndarray, samples: np.n
         support = np.flatnonzero(state.beta)
         state.g[:, fresh] = combinable(problem).weighted_columns(state.beta[support], support, None, fresh)
         state.known[fresh] = True
-    if (state.q.size > SETTINGS.many or samples.size == state.beta.size) and not problem.gram.on_demand:
+    every = state.q.size <= SETTINGS.many and samples.size < state.beta.size and bool(state.known.all())
+    if not every and not problem.gram.on_demand:
         state.known[:] = False
         state.known[kernels] = True
 
@@ -317,7 +318,7 @@ def _learn(problem: Problem, state: SQPState, kernels: np.ndarray, samples: np.n
 def _hold_back(penalty: MixingPenalty, state: SQPState, strength: float) -> None:
     """Weaken the proximal step that a round begins with, which samples that joined would make too bold."""
     if state.penalty.stage_strength(state.q) > strength:
-        center = state.penalty.center  # type: ignore[attr-defined]
+        center = state.penalty.center
         state.penalty = penalty.stage(state.q, "entropic", center, strength)
 
 
@@ -364,7 +365,7 @@ def _block(
     limit = max(int(SETTINGS.share * stack.nbytes), SETTINGS.least) // np.dtype(state.dtype).itemsize
     if state.buffer.size == 0:  # memory is taken up when it is first written
         state.buffer = np.empty(min(limit, stack.size), dtype=state.dtype)
-    rows = min(state.buffer.size // (room * stored.size), room)
+    rows = min(state.buffer.size // (room * stored.size), room) if stored.size > 1 else 0
     entries = state.buffer[: rows * room * stored.size].reshape(rows, room, stored.size)
     return Block(
         samples, stored, entries, np.full(room, -1), np.zeros(1, dtype=np.int64), True, stack, scale[stored]
@@ -383,7 +384,7 @@ def _close(problem: Problem, state: SQPState) -> None:
         return
     index, moved = samples[changed], local.beta[changed]
     delta = moved - state.beta[index]
-    if np.count_nonzero(state.known) == local.kernels.size:
+    if np.count_nonzero(state.known) == local.kernels.size and not problem.gram.on_demand:
         _spread(problem, state, index, delta)
         state.beta[index] = moved
         if local.kernels.size < m:
@@ -544,7 +545,7 @@ class _Programme:
         return self.g @ (delta @ self.bend)
 
     def on_free(self) -> bool:
-        """Move the free duals to where the quadratic is least, cut off at bounds and kinks; False where it is no use."""
+        """Move the free duals to where the quadratic is least, cut off at bounds and kinks; False if that is no use."""
         from ..compiled.working_set import make_rows
 
         beta, box = self.beta, self.box
@@ -636,7 +637,10 @@ class _Line:
             if trial % 3 == 2 or not low < t < high:
                 t = 0.5 * (low + high)
             slope = self.slope(t)
-            low, low_slope, high, high_slope = (t, slope, high, high_slope) if slope <= 0.0 else (low, low_slope, t, slope)
+            if slope <= 0.0:
+                low, low_slope = t, slope
+            else:
+                high, high_slope = t, slope
             if high - low <= close * high:
                 break
         return low
