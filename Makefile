@@ -12,7 +12,7 @@ EXTRAS_lint := lint
 EXTRAS_docs := docs
 EXTRAS_bench := bench,plot
 
-.PHONY: demo test test-torch lint docs bench papers clean
+.PHONY: demo test test-torch lint docs wheel data bench papers clean
 .SECONDARY:
 
 demo: $(VENV)/.with-demo
@@ -36,6 +36,20 @@ docs: $(VENV)/.with-docs
 	$(BIN)/python docs/make_api.py
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "the site is in docs/_build/html/index.html"
+
+# Wheel and sdist into dist/, and the wheel tried in an empty environment: a fit, and the demonstration.
+wheel: | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check build
+	rm -rf dist build/try
+	$(BIN)/python -m build --quiet
+	$(PYTHON) -m venv build/try
+	build/try/bin/python -m pip install --quiet --disable-pip-version-check "$$(ls dist/*.whl)[plot,cli]"
+	cd build && try/bin/python -c "import kernelweave as kw, numpy as np; X = np.eye(20); y = np.arange(20) % 2; \
+		print(kw.MKLClassifier().fit(X, y).dual_gap_, kw.__file__)" && try/bin/kernelweave demo --out demo
+
+# The data of the benchmarks, by their public names, into the folder named by KERNELWEAVE_DATA.
+data: $(VENV)/.with-bench
+	$(BIN)/python benchmarks/fetch.py
 
 bench: $(VENV)/.with-bench
 	@set -e; for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script; done

@@ -39,7 +39,7 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = {"index": [], "install": [], "tour": [], "wishes": [], "results": []}
+html_sidebars = {"*": []}  # pages at the top; the gallery and the API keep theirs
 html_show_sourcelink = False
 
 autosummary_generate = True

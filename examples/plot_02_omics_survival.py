@@ -25,7 +25,7 @@ y = np.column_stack([time <= end, np.minimum(time, end)])
 train, test = slice(0, 160), slice(160, 240)
 views = kw.Views(X)
 
-cox = kw.MKLSurvival(K.views(widths=[0.25, 1.0])).fit(views[train], y[train])
+cox = kw.MKLSurvival(K.views(widths=[0.25, 1.0]), C=0.02).fit(views[train], y[train])
 said = cox.predict(views[test])
 print(f"concordance {cox.score(views[test], y[test]):.3f}")
 

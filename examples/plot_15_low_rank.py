@@ -20,8 +20,8 @@ for rank in ranks:
     right.append(clf.score(X[2000:], y[2000:]))
 
 fig, (left, other) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
-left.semilogx(ranks, lost, "o-")
+left.plot(ranks, lost, "o-")
 left.set(xlabel="rank", ylabel="share of a kernel's trace that is lost")
-other.semilogx(ranks, right, "o-", color="#2e7d4f")
+other.plot(ranks, right, "o-", color="#2e7d4f")
 other.set(xlabel="rank", ylabel="test accuracy")
 plt.show()
