@@ -92,7 +92,7 @@ class MKLSurvival(MKLEstimator):
         Seconds.
     n_features_in_ : int
         Columns of X; training samples for a precomputed stack.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the columns, if X had any.
 
     Examples
