@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Certificates", "kernels_by_weight", "summary", "table"]
+__all__ = ["Certificates", "Effect", "Effects", "kernels_by_weight", "summary", "table"]
 
 
 class Certificates(list[Any]):
@@ -41,6 +41,63 @@ class Certificates(list[Any]):
     def __str__(self) -> str:
         width = max(map(len, self.names), default=0)
         return "\n".join(f"{name:<{width}}  {one}" for name, one in zip(self.names, self, strict=True))
+
+
+class Effect(NamedTuple):
+    """One part of a model, and the variance of what it adds to the decision values."""
+
+    name: str
+    columns: tuple[int, ...]
+    variance: float
+    share: float  #: of the variance of the decision values
+
+
+class Effects(list[Effect]):
+    """The parts of a model by the variance they explain, largest first, a list; printed, a table.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The name of each part.
+    columns : sequence of tuples of int
+        What each part looks at.
+    variances : sequence of float
+        The variance of what each part adds.
+    whole : float
+        The variance of the decision values. Parts that go together, or against each other, have shares of it that do
+        not sum to one.
+
+    Examples
+    --------
+    >>> from kernelweave.report import Effects
+    >>> print(Effects(["age", "age : height"], [(0,), (0, 1)], [3.0, 1.0], 4.0))
+    part          variance   share
+    age                  3  75.0 %
+    age : height         1  25.0 %
+    <BLANKLINE>
+    single columns 75.0 %, pairs 25.0 %
+    """
+
+    def __init__(self, names: Sequence[str], columns: Sequence[Any], variances: Any, whole: float):
+        total = whole if whole > 0 else 1.0
+        parts = zip(names, columns, map(float, variances), strict=True)
+        made = [Effect(name, tuple(some), variance, variance / total) for name, some, variance in parts]
+        super().__init__(sorted(made, key=lambda effect: -effect.variance))
+
+    def share(self, degree: int) -> float:
+        """Return the share of the variance of all parts together that those of ``degree`` columns have."""
+        everyone = sum(effect.variance for effect in self)
+        some = sum(effect.variance for effect in self if len(effect.columns) == degree)
+        return some / everyone if everyone > 0 else 0.0
+
+    def __str__(self) -> str:
+        if not self:
+            return "no part: the decision function is constant"
+        rows = [[effect.name, f"{effect.variance:.3g}", f"{100 * effect.share:.1f} %"] for effect in self]
+        known = {1: "single columns", 2: "pairs", 3: "triples"}
+        degrees = sorted({len(effect.columns) for effect in self})
+        foot = [f"{known.get(d, f'sets of {d} columns')} {100 * self.share(d):.1f} %" for d in degrees]
+        return table(rows, ["part", "variance", "share"]) + "\n\n" + ", ".join(foot)
 
 
 def table(rows: Sequence[Sequence[str]], header: Sequence[str], left: int = 1) -> str:

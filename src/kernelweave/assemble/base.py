@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from ..arrays import Array, namespace
 from ..grams.base import GramStack
+from ..kernels import Kernel
 from ..losses import Loss
 from ..penalties import MixingPenalty
 from ..problem import Problem
@@ -39,6 +41,28 @@ class Predictor(Protocol):
         """Return the decision values of new samples."""
         ...
 
+    def shares(
+        self,
+        X: Any,
+        owner: np.ndarray,  # (m,) the part that each kernel belongs to
+        parts: int,
+    ) -> Array:  # (n, parts, n_outputs)
+        """Return what each part adds to the decision values; they and the intercepts sum to those.
+
+        A product of kernels is shared evenly among them.
+        """
+        ...
+
+    def joint_shares(
+        self,
+        X: Any,
+        owner: np.ndarray,  # (m,) the set that each kernel belongs to
+        part_of: Callable[[tuple[int, ...]], int],
+        parts: int,
+    ) -> Array:  # (n, parts, n_outputs)
+        """Return the same where products are not shared: ``part_of`` names the part of a product of sets."""
+        ...
+
 
 @dataclass(frozen=True)
 class Assembly(ABC):
@@ -54,6 +78,11 @@ class Assembly(ABC):
     @abstractmethod
     def storage(self) -> str:
         """How the kernels are stored, as a phrase."""
+
+    @property
+    def bank(self) -> Sequence[Kernel] | None:
+        """All kernels, resolved, less one that is 1 everywhere; None for a precomputed stack."""
+        return None
 
     @abstractmethod
     def predictor(

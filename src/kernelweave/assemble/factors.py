@@ -43,6 +43,7 @@ class FactorAssembly(Assembly):
     maps: Any  # from samples to features
     approximation: Approximation
     like: Array  # an empty array where the samples are
+    kernels: list[Kernel]  # (m,) resolved
 
     @property
     def storage(self) -> str:
@@ -51,6 +52,10 @@ class FactorAssembly(Assembly):
         kernels = f"{m} kernel{'s' * (m != 1)}, {features.shape[1]} columns"
         return f"low rank {dtype_name(features)}, {kernels}, {readable(size)} ({described(self.approximation)})"
 
+    @property
+    def bank(self) -> list[Kernel]:
+        return self.kernels
+
     def check_energies(self, gram: GramStack, beta: Array) -> None:
         """Features are positive semidefinite by construction: there is nothing to refuse."""
 
@@ -58,7 +63,7 @@ class FactorAssembly(Assembly):
         columns = np.repeat(weights[:, self.kept].T, self.gram.ranks, axis=0)  # (D, n_outputs)
         z = self.gram.rmatvec(namespace(coef).matrix_transpose(coef)) * like(coef, columns)
         shape = (targets.n_rows, len(self.names))
-        return FactorExpansion(self.maps.predictor(z), like(coef, intercept), self.like, shape)
+        return FactorExpansion(self.maps.predictor(z), like(coef, intercept), self.like, shape, self.kept)
 
 
 @dataclass(frozen=True)
@@ -69,11 +74,16 @@ class FactorExpansion:
     intercept: Array  # (n_outputs,)
     like: Array  # of the library, device and precision that new samples must have
     shape: tuple[int, int]
+    kept: np.ndarray  # positions among all kernels of those with features
     degree: ClassVar[int] = 1
 
     def decide(self, X: Any) -> Array:  # (n, n_outputs)
         """Return the decision values of new samples."""
         return finite(self.linear.decide(X) + self.intercept)
+
+    def shares(self, X: Any, owner: np.ndarray, parts: int) -> Array:  # (n, parts, n_outputs)
+        """Return what each part adds to the decision values, each kernel's part being that of its ``owner``."""
+        return finite(self.linear.shares(X, owner[self.kept], parts))
 
 
 def from_factors(
@@ -138,7 +148,7 @@ def from_factors(
     )
     say_dropped(labels, made.scales, options.normalize)
     return FactorAssembly(
-        made.gram, labels, made.kept, made.scales, made.lost, made.maps, options.approximation, _empty_like(X)
+        made.gram, labels, made.kept, made.scales, made.lost, made.maps, options.approximation, _empty_like(X), bank
     )
 
 

@@ -36,6 +36,10 @@ class KernelAssembly(Assembly):
     def storage(self) -> str:
         return self.gram.storage + (", definiteness looked at on some samples only" if self.doubtful else "")
 
+    @property
+    def bank(self) -> list[Kernel] | None:
+        return self.kernels
+
     def check_energies(self, gram: GramStack, beta: np.ndarray) -> None:
         """Refuse an answer along which a kernel shows a negative eigenvalue that the check at the door missed."""
         if not self.doubtful:

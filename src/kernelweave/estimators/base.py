@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -41,6 +40,7 @@ from ..penalties import MixingPenalty, make_penalty
 from ..problem import Certificate, Problem, Solution, Status
 from ..solvers import solve
 from ..weightings import SignedSum, Weighting, make_mixing, weighed
+from .parts import Parts, sample_of_rows
 
 NUMBERS = [np.float64, np.float32]
 HOMES = {  # the estimator of each kind of targets that a loss reads
@@ -62,6 +62,7 @@ class PreparedFit:
     penalty: MixingPenalty | Weighting
     dual_sum: float | None = 0.0  # what the duals of each problem sum to, None without an intercept
     psd: str = "check"  # what to do if weights below zero make a sum of kernels indefinite
+    sample: Any = None  # some of the rows, None for precomputed stacks
 
     @property
     def subproblems(self) -> Sequence[Subproblem]:
@@ -115,7 +116,7 @@ def support(coef: Array) -> Array:  # (n_outputs, n) -> (s,)
     return xp.nonzero(xp.any(coef != 0, axis=0))[0]
 
 
-class MKLEstimator(BaseEstimator):
+class MKLEstimator(Parts):
     """The part of an estimator that does not depend on what is predicted.
 
     What does depend on it are three methods: `_read_targets`, which reads y; `_choose`, the loss of each problem and
@@ -281,7 +282,11 @@ class MKLEstimator(BaseEstimator):
         loss, dual_sum = self._choose(loss, targets)
         assembly = paired(self._assemble(samples, X, options, targets), penalty, options)
         kept = assembly.cut(penalty) if isinstance(penalty, MixingPenalty) else penalty
-        return PreparedFit(assembly, targets, loss, kept, dual_sum, options.psd)
+        return PreparedFit(assembly, targets, loss, kept, dual_sum, options.psd, self._some_rows(samples, targets))
+
+    def _some_rows(self, X: Any, targets: Targets) -> Any:
+        """Return some of the rows that count, for what is said of parts; None for precomputed stacks."""
+        return None if self._precomputed else sample_of_rows(X, targets.rows)
 
     def _solve(self, prepared: PreparedFit, problem: Problem, start: Array | None = None) -> Solution:
         solution = solve(
@@ -325,6 +330,7 @@ class MKLEstimator(BaseEstimator):
         each = np.repeat(weights, [outputs_of(solution) for solution in solutions], axis=0)  # (n_outputs, m)
         self._predictor = prepared.assembly.predictor(prepared.targets, each, coef, intercept)
         self._certificates = [solution.certificate for solution in solutions]
+        self._keep_parts(prepared.assembly, prepared.sample)
         self._n_samples = rows.shape[0]
         self.support_ = xp.take(rows, vectors)
         self.problem_names_ = [subproblem.name for subproblem in prepared.subproblems]
@@ -342,6 +348,12 @@ class MKLEstimator(BaseEstimator):
         self.n_iter_ = single(np.array([solution.n_iter for solution in solutions]))
         self.history_ = single([solution.history for solution in solutions])
         self.status_ = single([solution.status.value for solution in solutions])
+
+    def _keep_parts(self, assembly: Assembly, sample: Any) -> None:
+        """Keep what is needed to take decision values apart."""
+        self.__dict__.pop("_effects", None)  # of an earlier fit
+        self._columns = None if assembly.bank is None else [kernel.columns for kernel in assembly.bank]
+        self._sample = sample
 
     # -- predicting ---------------------------------------------------------------------------------------
 

@@ -159,14 +159,24 @@ class Predictor:
 
     def decide(self, X: Any) -> Array:  # (n,) or (n, c)
         """Return the values for the rows of X, some rows at a time."""
-        xp = namespace(self.empty)
-        shape = self.empty.shape[1:]
-        blocks = [self.empty]
+        return self.shares(X, np.zeros(max(self.active, default=0) + 1, dtype=int), 1)[:, 0, ...]
+
+    def shares(
+        self,
+        X: Any,
+        owner: np.ndarray,  # (m,) the part that each kernel of the Gram stack belongs to
+        parts: int,
+    ) -> Array:  # (n, parts) or (n, parts, c)
+        """Return the values of each part for the rows of X; they sum to `decide`."""
+        xp, empty = namespace(self.empty), self.empty
+        shape = (parts, *empty.shape[1:])
+        blocks = [xp.zeros((0, *shape), dtype=empty.dtype, device=device_of(empty))]
         for rows, piece in pieces(X, max((source.width for source in self.sources), default=1)):
-            total = xp.zeros((rows.stop - rows.start, *shape), dtype=self.empty.dtype, device=device_of(self.empty))
+            total = xp.zeros((rows.stop - rows.start, *shape), dtype=empty.dtype, device=device_of(empty))
             for source in self.sources:
                 for k, raw in source.raw(piece):
-                    total = total + cast(raw, self.empty.dtype) @ self.coefs[k]
+                    part = int(owner[self.active[k]])
+                    total[:, part, ...] = total[:, part, ...] + cast(raw, empty.dtype) @ self.coefs[k]
             blocks.append(total)
         return xp.concat(blocks, axis=0)
 

@@ -73,6 +73,11 @@ class Kernel(ABC):
         return True
 
     @property
+    def columns(self) -> tuple[int, ...] | None:
+        """The positions that a resolved kernel looks at, in order; None means all columns."""
+        return None if self.on is None else tuple(sorted(set(self.on)))
+
+    @property
     def accepts_sparse(self) -> bool:
         """Whether X may be a sparse matrix."""
         return True
@@ -340,6 +345,11 @@ class _Combination(Kernel):
         return reduce(type(self)._join, (kernel.diagonal(X) for kernel in self.kernels))
 
     @property
+    def columns(self) -> tuple[int, ...] | None:
+        parts = [kernel.columns for kernel in self.kernels]
+        return None if None in parts else tuple(sorted({j for part in parts if part is not None for j in part}))
+
+    @property
     def psd(self) -> bool | None:
         return True if all(kernel.psd for kernel in self.kernels) else None
 
@@ -430,6 +440,10 @@ class _Wrapper(Kernel):
         super().__post_init__()
         if not isinstance(self.kernel, Kernel):
             raise TypeError(f"{type(self).__name__} takes a kernel; got {self.kernel!r}.")
+
+    @property
+    def columns(self) -> tuple[int, ...] | None:
+        return self.kernel.columns if self.on is None else super().columns
 
     @property
     def psd(self) -> bool | None:
