@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -51,16 +51,6 @@ class Predictor(Protocol):
 
         A product of kernels is shared evenly among them.
         """
-        ...
-
-    def joint_shares(
-        self,
-        X: Any,
-        owner: np.ndarray,  # (m,) the set that each kernel belongs to
-        part_of: Callable[[tuple[int, ...]], int],
-        parts: int,
-    ) -> Array:  # (n, parts, n_outputs)
-        """Return the same where products are not shared: ``part_of`` names the part of a product of sets."""
         ...
 
 

@@ -368,7 +368,7 @@ class GatedExpansion:
         return decided(X, np.zeros(shape), self.kernels.rows.size, sums)
 
     def _sums(self, X: Any) -> np.ndarray:  # (n, n_outputs)
-        return sum(values for _, values in self._terms(X))
+        return sum((values for _, values in self._terms(X)), np.zeros(self.kernels.intercept.size))
 
     def _terms(self, X: Any) -> Iterator[tuple[int, np.ndarray]]:
         gates = np.stack([self.gate(X, theta) for theta in self.thetas], axis=2)

@@ -16,12 +16,12 @@ BLOCK = 32 * 2**20  # bytes of one kernel's entries computed at a time when pred
 
 def decided(
     X: Any,  # (n, d)
-    start: np.ndarray,  # (n_outputs,) or (parts, n_outputs)
+    base: np.ndarray,  # (n_outputs,) or (parts, n_outputs)
     width: int,
     sums: Callable[[Any], np.ndarray],
 ) -> np.ndarray:  # (n, n_outputs) or (n, parts, n_outputs)
-    """Return ``start`` plus what ``sums`` returns of some rows at a time, as ``width`` numbers a row allow."""
-    out = np.tile(start, (X.shape[0],) + (1,) * start.ndim)
+    """Return ``base`` plus what ``sums`` returns of some rows at a time, as ``width`` numbers a row allow."""
+    out = np.tile(base, (X.shape[0],) + (1,) * base.ndim)
     step = max(1, BLOCK // (8 * max(width, 1)))
     for start in range(0, X.shape[0] if width else 0, step):
         block = slice(start, start + step)
@@ -73,7 +73,7 @@ class Expansion:
         return decided(X, np.zeros((parts, self.intercept.size)), self.rows.size, sums)
 
     def _sums(self, X: Any) -> np.ndarray:  # (n, n_outputs)
-        return sum(values for _, values in self.terms(X))
+        return sum((values for _, values in self.terms(X)), np.zeros(self.intercept.size))
 
     def terms(self, X: Any) -> Iterator[tuple[int, np.ndarray]]:
         """Yield the place of each kernel with weight, and what it adds to the decision values."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations_with_replacement
 from math import factorial, prod
 from typing import Any, ClassVar
@@ -127,14 +128,15 @@ class ProductExpansion:
     def shares(self, X: Any, owner: np.ndarray, parts: int) -> np.ndarray:  # (n, parts, n_outputs)
         """Return what each part adds to the decision values; products are shared evenly among their factors."""
         unity = int(owner[-1]) if owner.size > self.kernels.shape[1] else 0
-        return self._shared(X, owner, parts, parts, lambda *sums: even_shares(*sums, self.degree, unity))
+        return self._shared(X, owner, parts, parts, partial(even_shares, degree=self.degree, unity=unity))
 
     def joint_shares(
         self, X: Any, owner: np.ndarray, part_of: Callable[[tuple[int, ...]], int], parts: int
     ) -> np.ndarray:  # (n, parts, n_outputs)
         """Return what products of sets of kernels add to the decision values; ``part_of`` names their part."""
         sets = int(owner.max(initial=0)) + 1
-        return self._shared(X, owner, sets, parts, lambda *sums: joint_shares(*sums, self.degree, part_of, parts))
+        share = partial(joint_shares, degree=self.degree, part_of=part_of, parts=parts)
+        return self._shared(X, owner, sets, parts, share)
 
     def _shared(
         self, X: Any, owner: np.ndarray, sets: int, parts: int, share: Callable[..., np.ndarray]
@@ -212,14 +214,15 @@ class FactorProductExpansion:
 
     def shares(self, X: Any, owner: np.ndarray, parts: int) -> np.ndarray:  # (n, parts, n_outputs)
         """Return what each part adds to the decision values; products are shared evenly among their factors."""
-        return self._shared(X, owner, parts, parts, lambda *sums: even_shares(*sums, 2, int(owner[-1])))
+        unity = int(owner[-1])
+        return self._shared(X, owner, parts, parts, partial(even_shares, degree=2, unity=unity))
 
     def joint_shares(
         self, X: Any, owner: np.ndarray, part_of: Callable[[tuple[int, ...]], int], parts: int
     ) -> np.ndarray:  # (n, parts, n_outputs)
         """Return what products of sets of kernels add to the decision values; ``part_of`` names their part."""
         sets = int(owner.max(initial=0)) + 1
-        return self._shared(X, owner, sets, parts, lambda *sums: joint_shares(*sums, 2, part_of, parts))
+        return self._shared(X, owner, sets, parts, partial(joint_shares, degree=2, part_of=part_of, parts=parts))
 
     def _shared(
         self, X: Any, owner: np.ndarray, sets: int, parts: int, share: Callable[..., np.ndarray]
@@ -240,15 +243,15 @@ def even_shares(
 ) -> np.ndarray:  # (n, parts, n_outputs)
     """Return the terms of ``(sum of all sums + shift)^degree @ coef``, each shared evenly among the sums in it.
 
-    With S the sum of all, ``(S + c)^d - c^d`` is S times ``(S + c)^(d-1) + (S + c)^(d-2) c + .. + c^(d-1)``, and S is the
-    sum of the parts; the constant ``c^d`` goes to the part ``unity``.
+    With S the sum of all, ``(S + c)^d - c^d`` is S times ``(S + c)^(d-1) + (S + c)^(d-2) c + .. + c^(d-1)``, and S is
+    the sum of the parts; the constant ``c^d`` goes to the part ``unity``.
 
     Examples
     --------
     >>> import numpy as np
     >>> from kernelweave.assemble.products import even_shares
     >>> sums = np.array([[[2.0]], [[3.0]]])
-    >>> even_shares(sums, 1.0, np.ones((1, 1)), degree=2, unity=0).ravel().tolist()  # 1 + 2 * 2 + 4 + 6 and 2 * 3 + 9 + 6
+    >>> even_shares(sums, 1.0, np.ones((1, 1)), degree=2, unity=0).ravel().tolist()  # of (2 + 3 + 1)^2
     [15.0, 21.0]
     """
     whole = sums.sum(axis=0) + shift

@@ -63,8 +63,8 @@ class Parts(BaseEstimator):
     def contributions(self, X: Any, by: str = "kernel") -> Array:
         """Return what each part of the model adds to the decision value of each sample.
 
-        With ``intercept_`` they sum to `decision_function`, or to `predict` of numbers and risks; for ``multiclass="ovo"``
-        to the decision values of the pairs of classes, which then vote.
+        With ``intercept_`` they sum to `decision_function`, or to `predict` of numbers and risks; for
+        ``multiclass="ovo"`` to the decision values of the pairs of classes, which then vote.
 
         Parameters
         ----------
@@ -172,7 +172,7 @@ class Parts(BaseEstimator):
             return Partition(self._titles(order), list(order), owner)
         if len(order) ** degree > MOST * degree:
             raise ValueError(
-                f"by='columns' would tell products of {len(order)} sets of columns apart: use by='kernel' or by='group'."
+                f"by='columns' would tell apart products of {len(order)} sets of columns: use by='kernel' or 'group'."
             )
         products = list(combinations_with_replacement(range(len(order)), degree))
         unions = [tuple(sorted(set().union(*(order[a] for a in sets)))) for sets in products]
