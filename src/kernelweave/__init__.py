@@ -12,6 +12,7 @@ __version__ = "0.2.0"
 _HOMES = {
     "BoostedMKLClassifier": "estimators",
     "DenseGram": "grams",
+    "ExplicitFeatures": "grams",
     "LowRankGram": "grams",
     "MKLClassifier": "estimators",
     "MKLOutlierDetector": "estimators",

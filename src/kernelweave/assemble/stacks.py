@@ -133,7 +133,7 @@ def _on_demand(
     grand = np.zeros(len(bank))
     if options.normalize == "center":
         grand = CachedGram(bank, X, memory=room, dtype=CACHED).energies(share)
-    scales = _scales(mean, grand, X.dtype, options.normalize)
+    scales = _scales(mean, grand, X.dtype, options.normalize) / [kernel._price for kernel in bank]
     say_dropped(labels, scales, options.normalize)
     kept = np.flatnonzero(scales)
     gram = CachedGram([bank[k] for k in kept], X, scales[kept], memory=room, dtype=CACHED)
@@ -289,6 +289,8 @@ def _finish(
     mean = share @ stack[rows, rows].astype(float)
     grand = _grand_mean(stack, share) if options.normalize == "center" else np.zeros(len(names))
     scales = _scales(mean, grand, stack.dtype, options.normalize)
+    if kernels is not None:
+        scales = scales / [kernel._price for kernel in kernels]
     say_dropped(names, scales, options.normalize)
     kept = np.flatnonzero(scales)
     if kept.size < scales.size:

@@ -11,7 +11,7 @@ from scipy.sparse import issparse
 
 from ..arrays import Array, cast, device_of, dtype_name, is_foreign, like, namespace, to_host
 from ..kernels import Kernel, evaluate
-from ..kernels.base import columns_of, rows_of
+from ..kernels.base import columns_of, known_features, rows_of
 
 CHUNK = 2**20  # entries worked on at a time on the computer's own processor
 DEVICE_CHUNK = 2**26  # the same on an accelerator, where small pieces would starve it
@@ -102,6 +102,25 @@ class Waves:
         positions = tuple(new[self.positions[place]] for place in kept)
         factors, sizes = (tuple(values[place] for place in kept) for values in (self.factors, self.sizes))
         return replace(self, positions=positions, factors=factors, sizes=sizes)
+
+
+@dataclass(frozen=True)
+class Explicit:
+    """A kernel whose features are known functions of the samples."""
+
+    positions: tuple[int, ...]  # one
+    kernel: Kernel
+    width: int
+
+    def raw(self, X: Any) -> Iterator[tuple[int, Array]]:
+        yield self.positions[0], known_features(self.kernel, X)
+
+    def diagonal(self, place: int, X: Any) -> Array:
+        return self.kernel.diagonal(X)
+
+    def only(self, new: Mapping[int, int]) -> Explicit | None:
+        k = self.positions[0]
+        return replace(self, positions=(new[k],)) if k in new else None
 
 
 @dataclass(frozen=True)

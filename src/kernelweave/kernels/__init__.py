@@ -10,6 +10,7 @@ with ``+``.
 """
 
 from .base import Kernel, Normalised, PreparedKernels, Product, Scaled, Sum, evaluate
+from .effects import Effect, Effects, effects
 from .families import (
     as_kernels,
     chi2,
@@ -42,6 +43,8 @@ __all__ = [
     "Chi2",
     "Constant",
     "Cosine",
+    "Effect",
+    "Effects",
     "HistogramIntersection",
     "Kernel",
     "Laplacian",
@@ -58,6 +61,7 @@ __all__ = [
     "constant",
     "cosine",
     "default_bank",
+    "effects",
     "evaluate",
     "histogram_intersection",
     "laplacian",

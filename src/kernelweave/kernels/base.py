@@ -36,6 +36,7 @@ class Kernel(ABC):
 
     on: Any = field(default=None, kw_only=True)
     _label: str | None = field(default=None, init=False, repr=False, compare=False)
+    _price: float = field(default=1.0, init=False, repr=False, compare=False)  # what its weight costs, once resolved
 
     _always: ClassVar[tuple[str, ...]] = ()  # parameters that the name shows even at their default
     __array_ufunc__ = None  # so that numpy scalars leave multiplication to us
@@ -96,6 +97,10 @@ class Kernel(ABC):
             xp = namespace(X)
             return xp.concat([xp.linalg.diagonal(block) for block in blocks])
         return np.concatenate([np.diagonal(block) for block in blocks]) if blocks else np.empty(0)
+
+    def features(self, X: Any) -> Array | None:  # (n, d), columns already chosen -> (n, r)
+        """Functions whose inner product the kernel is, where they are few and known; None where not."""
+        return None
 
     @property
     def _needs_data(self) -> bool:
@@ -203,6 +208,10 @@ class Kernel(ABC):
 
     def _labelled(self, label: str) -> Kernel:
         object.__setattr__(self, "_label", label)
+        return self
+
+    def _priced(self, price: float) -> Kernel:
+        object.__setattr__(self, "_price", price)
         return self
 
     def _settled(self, X: Any, Z: Any) -> Kernel:
@@ -407,6 +416,10 @@ class Sum(_Combination):
     _sign = "+"
     _join = staticmethod(iadd)
 
+    def features(self, X: Any) -> Array | None:
+        parts = [known_features(kernel, X) for kernel in self.kernels]
+        return None if any(part is None for part in parts) else namespace(parts[0]).concat(parts, axis=1)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Product(_Combination):
@@ -428,6 +441,10 @@ class Product(_Combination):
 
     _sign = "*"
     _join = staticmethod(imul)
+
+    def features(self, X: Any) -> Array | None:
+        parts = [known_features(kernel, X) for kernel in self.kernels]
+        return None if any(part is None for part in parts) else reduce(row_products, parts)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -514,6 +531,10 @@ class Scaled(_Wrapper):
     def self_similarity(self, X: Any) -> np.ndarray:
         return self.scale * self.kernel.self_similarity(X)
 
+    def features(self, X: Any) -> Array | None:
+        inner = known_features(self.kernel, X)
+        return None if inner is None else self.scale**0.5 * inner
+
     def _head(self, asked: Kernel) -> str:
         return f"{_short(self.scale)} * {_bracketed(self.kernel, Sum)}"
 
@@ -585,6 +606,17 @@ class _Measured:
         if kernel not in self._known:
             self._known[kernel] = kernel._lengths(self.Z)
         return self._known[kernel]
+
+
+def known_features(kernel: Kernel, X: Any) -> Array | None:  # (n, d) -> (n, r)
+    """Functions of the rows of X whose inner product a resolved kernel is; None where they are not known."""
+    return kernel.features(_block(kernel, X))
+
+
+def row_products(A: Array, B: Array) -> Array:  # (n, a), (n, b) -> (n, a b)
+    """Products of each two columns, one of either table."""
+    xp = namespace(A)
+    return xp.reshape(A[:, :, None] * B[:, None, :], (A.shape[0], A.shape[1] * B.shape[1]))
 
 
 # -- columns --------------------------------------------------------------------------------------------

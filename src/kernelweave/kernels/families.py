@@ -10,6 +10,7 @@ import numpy as np
 
 from . import vector
 from .base import Kernel
+from .effects import effects
 
 
 def _grid(kind: type[Kernel], on: Any, **parameters: Any) -> list[Kernel]:
@@ -144,6 +145,7 @@ NAMES: dict[str, Function[[], list[Kernel]]] = {
     "chi2": chi2,
     "constant": constant,
     "cosine": cosine,
+    "effects": effects,
     "histogram_intersection": histogram_intersection,
     "laplacian": laplacian,
     "linear": linear,
