@@ -152,6 +152,7 @@ def summary(
     problems: Sequence[str] | None = None,  # (n_problems,)
     lost: np.ndarray | None = None,  # (m,)
     stationarity: float | None = None,
+    notes: str | None = None,
     top: int = 10,
 ) -> str:
     """Write the short table of a fitted model.
@@ -182,6 +183,8 @@ def summary(
         Share of each kernel that an approximation lost; the gap is then of the approximated kernels.
     stationarity : float, optional
         What a problem that is not convex has instead of a gap.
+    notes : str, optional
+        How many columns have effects of each kind.
     top : int, default=10
         How many kernels to list.
 
@@ -221,6 +224,8 @@ def summary(
         ("solver", f"{solver}, {n_iter} iteration{'s' * (n_iter != 1)}, {_duration(seconds)}"),
         ("kernels stored", storage),
     ]
+    if notes is not None:
+        facts.append(("columns", notes))
     if lost is not None:
         worst = int(np.argmax(lost))
         share = f"{100 * lost[worst]:.2g} % of a kernel's trace"

@@ -2,6 +2,7 @@
 
 from .base import Assembly, Predictor
 from .combined import Combination, gated_sum, gaussian_product, squared_sum
+from .effects import EffectsAssembly, EffectsExpansion, from_effects, unlisted
 from .factors import FactorAssembly, FactorExpansion, described, from_factors
 from .labels import Labels, class_targets, given_factors, read_labels, split_classes
 from .memory import available_memory, check_memory
@@ -32,6 +33,8 @@ from .tensors import check_together, read_tensor
 __all__ = [
     "Assembly",
     "Combination",
+    "EffectsAssembly",
+    "EffectsExpansion",
     "FactorAssembly",
     "FactorExpansion",
     "FactorProductAssembly",
@@ -53,6 +56,7 @@ __all__ = [
     "check_whole",
     "class_targets",
     "described",
+    "from_effects",
     "from_factors",
     "from_samples",
     "from_stack",
@@ -74,4 +78,5 @@ __all__ = [
     "squared_sum",
     "survival_targets",
     "target_names",
+    "unlisted",
 ]

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..arrays import Array, namespace
 from ..grams.base import GramStack
-from ..kernels import Kernel
+from ..kernels import Effect, Kernel
 from ..losses import Loss
 from ..penalties import MixingPenalty
 from ..problem import Problem
@@ -59,7 +59,7 @@ class Assembly(ABC):
     """Kernels on the training samples, and what new samples must go through to meet them."""
 
     gram: GramStack  # the kernels that are not zero
-    names: list[str]  # (m,) all kernels
+    names: Sequence[str]  # (m,) all kernels
     kept: np.ndarray  # positions among all kernels of those in `gram`
     scales: np.ndarray  # (m,) factor of each kernel, 0 where it was left out
     lost: np.ndarray | None  # (m,) share of each kernel's trace that an approximation lost; None without one
@@ -73,6 +73,17 @@ class Assembly(ABC):
     def bank(self) -> Sequence[Kernel] | None:
         """All kernels, resolved, less one that is 1 everywhere; None for a precomputed stack."""
         return None
+
+    @property
+    def columns(self) -> Sequence[tuple[int, ...] | None] | None:
+        """The columns of each kernel of the bank, None for all; None for a precomputed stack."""
+        return None if self.bank is None else [kernel.columns for kernel in self.bank]
+
+    @property
+    def notes(self) -> str | None:
+        """What else is to be said of the kernels, as a phrase."""
+        singles = [kernel for kernel in self.bank or () if isinstance(kernel, Effect)]
+        return kinds(singles) if singles else None
 
     @abstractmethod
     def predictor(
@@ -130,3 +141,10 @@ def say_dropped(names: list[str], scales: np.ndarray, normalize: str | None) -> 
     if dropped:
         few = ", ".join(dropped[:8]) + (f" and {len(dropped) - 8} more" if len(dropped) > 8 else "")
         warnings.warn(f"Kernels {what} on the training samples get weight 0: {few}.", UserWarning, stacklevel=2)
+
+
+def kinds(singles: Sequence[Effect]) -> str:
+    """Write how many columns have functions of each kind."""
+    words = {"smooth": "smooth", "levels": "whole numbers", "category": "categories", "linear": "two values"}
+    counts = {word: sum(effect.basis.kind == kind for effect in singles) for kind, word in words.items()}
+    return ", ".join(f"{count} {word}" for word, count in counts.items() if count)

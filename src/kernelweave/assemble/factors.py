@@ -147,8 +147,9 @@ def from_factors(
         whole=whole,
     )
     say_dropped(labels, made.scales, options.normalize)
+    lost = None if options.approximation.exact else made.lost
     return FactorAssembly(
-        made.gram, labels, made.kept, made.scales, made.lost, made.maps, options.approximation, _empty_like(X), bank
+        made.gram, labels, made.kept, made.scales, lost, made.maps, options.approximation, empty_like(X), bank
     )
 
 
@@ -162,7 +163,8 @@ def _check_definite(bank: list[Kernel], options: Options) -> None:
         )
 
 
-def _empty_like(X: Any) -> Array:
+def empty_like(X: Any) -> Array:
+    """Return an array without entries, of the library, device and precision of samples."""
     if issparse(X):
         return np.empty(0, dtype=X.dtype)
     return namespace(X).empty(0, dtype=X.dtype, device=device_of(X)) if is_foreign(X) else np.empty(0, dtype=X.dtype)

@@ -24,6 +24,7 @@ from ..assemble import (
     check_products,
     check_together,
     check_whole,
+    from_effects,
     from_factors,
     from_samples,
     from_stack,
@@ -31,6 +32,7 @@ from ..assemble import (
     read_stack,
     read_tensor,
     real_array,
+    unlisted,
 )
 from ..grams import Approximation, make_approximation
 from ..kernels import as_kernels
@@ -38,7 +40,7 @@ from ..losses import _NAMES as LOSSES
 from ..losses import Loss, make_loss
 from ..penalties import MixingPenalty, make_penalty
 from ..problem import Certificate, Problem, Solution, Status
-from ..solvers import solve
+from ..solvers import ActiveKernels, solve
 from ..weightings import SignedSum, Weighting, make_mixing, weighed
 from .parts import Parts, sample_of_rows
 
@@ -258,7 +260,17 @@ class MKLEstimator(Parts):
         }
         if options.approximation is None:
             return from_samples(X, self._bank, options, **given)
+        effects = None if whole or not options.approximation.exact or not self._on_bank else unlisted(self._bank)
+        if effects is not None:
+            return from_effects(X, effects, options, **given)
         return from_factors(X, self._bank, options, progress=bool(self.progress), whole=whole, **given)
+
+    @property
+    def _on_bank(self) -> bool:
+        """Whether penalty and solver are for banks that are never listed."""
+        chosen = isinstance(self.solver, ActiveKernels) or self.solver in ("auto", ActiveKernels.name)
+        penalty = make_mixing(self.penalty)
+        return chosen and isinstance(penalty, MixingPenalty) and penalty.on_simplex
 
     # -- solving ------------------------------------------------------------------------------------------
 
@@ -352,8 +364,7 @@ class MKLEstimator(Parts):
     def _keep_parts(self, assembly: Assembly, sample: Any) -> None:
         """Keep what is needed to take decision values apart."""
         self.__dict__.pop("_effects", None)  # of an earlier fit
-        self._columns = None if assembly.bank is None else [kernel.columns for kernel in assembly.bank]
-        self._sample = sample
+        self._columns, self._notes, self._sample = assembly.columns, assembly.notes, sample
 
     # -- predicting ---------------------------------------------------------------------------------------
 
@@ -411,6 +422,7 @@ class MKLEstimator(Parts):
             problems=self.problem_names_,
             lost=self.approximation_error_,
             stationarity=getattr(self, "stationarity_", None),
+            notes=self._notes,
         )
 
     @property

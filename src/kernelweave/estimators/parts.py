@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations_with_replacement
@@ -36,7 +36,7 @@ class Parts(BaseEstimator):
     """The part of an estimator that takes its decision values apart."""
 
     weights_: np.ndarray
-    kernel_names_: list[str]
+    kernel_names_: Sequence[str]
     n_features_in_: int
     _predictor: Any
     _columns: Any  # (m,) columns of each kernel, None for all; None for precomputed stacks

@@ -27,6 +27,9 @@ Plan = tuple[Sequence[Source], Sequence[np.ndarray | None]]  # where raw columns
 class Approximation(BaseEstimator, ABC):
     """A way to write kernels as inner products of few features."""
 
+    #: whether the features are the kernels, and nothing is lost
+    exact = False
+
     def factorise(
         self,
         kernels: Sequence[Kernel],  # (m,)
@@ -270,6 +273,8 @@ class ExplicitFeatures(Approximation):
     >>> ExplicitFeatures().factorise(bank, X, share=share, normalize="trace", random_state=0).gram.ranks
     array([ 4,  4, 16])
     """
+
+    exact = True
 
     def _plan(self, job: Job, rng: np.random.RandomState) -> Plan:
         few, sources = take_rows(job.X, np.arange(min(2, job.X.shape[0]))), []

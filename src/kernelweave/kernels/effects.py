@@ -235,9 +235,9 @@ class _Mapped:
 class Effects(Kernel):
     """One kernel for the effect of each column, and one for what each pair of columns has beyond their own effects.
 
-    Stands for a list of kernels, which `resolve` gives. The kernel of a column is that of a few functions with mean zero
-    on the training samples; that of a pair is the product of the two, so that its functions have mean zero along either
-    column. A sum of functions, one from each kernel, and a constant can then be written in one way only.
+    Stands for a list of kernels, which `resolve` gives. The kernel of a column is that of a few functions with mean
+    zero on the training samples; that of a pair is the product of the two, so that its functions have mean zero along
+    either column. A sum of functions, one from each kernel, and a constant can then be written in one way only.
 
     What the functions of a column are depends on it. Two values: one line. Categories: one function for each. Whole
     numbers of which there are few: one for each, and a line. All else: smoothing splines, on a scale that is half the
