@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrays import Array, cast, like, namespace, readable
 from ..grams import EffectsGram, GramStack
-from ..grams.effects import ColumnSets, traces
+from ..grams.effects import ColumnSets, mean_diagonals
 from ..grams.maps import pieces
 from ..kernels import Effect, Effects, as_kernels
 from ..kernels.base import known_features
@@ -60,7 +60,7 @@ class EffectsAssembly(Assembly):
 
     @property
     def storage(self) -> str:
-        n, width = self.gram.shape[0], int(self.gram.ranks.sum())
+        n, width = self.gram.shape[0], sum(part.shape[1] for part in self.gram.parts)
         size = n * width * self.gram.parts[0].dtype.itemsize
         return f"{width} functions of {len(self.singles)} columns, {readable(size)}, products when needed"
 
@@ -80,7 +80,8 @@ class EffectsAssembly(Assembly):
             forms.append(sums * like(coef, self.scales[k] * weights[:, k])[None, :])
         places = self.gram.sets.places(active)
         shape = (targets.n_rows, len(self.names))
-        return EffectsExpansion(self.singles, places, active, forms, like(coef, intercept), self.like, shape)
+        constant, pair_rank = like(coef, intercept), self.gram.pair_rank
+        return EffectsExpansion(self.singles, places, active, forms, constant, self.like, shape, pair_rank)
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,7 @@ class EffectsExpansion:
     intercept: Array  # (n_outputs,)
     like: Array  # of the library, device and precision that new samples must have
     shape: tuple[int, int]
+    pair_rank: int | None  # functions of a column that take part in pairs
     degree: ClassVar[int] = 1
 
     def decide(self, X: Any) -> Array:  # (n, n_outputs)
@@ -117,7 +119,8 @@ class EffectsExpansion:
             if len(places) == 1:
                 values = V @ form
             else:
-                values = _bilinear(V, known[places[1]], form)
+                U, V = (known[j][:, : self.pair_rank] for j in places)
+                values = _bilinear(U, V, form)
             out[:, part, :] = out[:, part, :] + values
         return out
 
@@ -175,12 +178,12 @@ def from_effects(
     features = [known_features(effect, X) for effect in singles]
     share = weight / namespace(weight).sum(weight)
     d = len(singles)
-    mean = traces(features, share)
-    scales = np.ones(mean.size) if options.normalize is None else 1.0 / np.maximum(mean, 1e-150)
-    scales[d:] /= spec.price
-    gram = EffectsGram(features, scales)
+    gram = EffectsGram(features, pair_rank=spec.pair_rank)
+    if options.normalize is not None:  # centred, so that the variance is the mean of the diagonal
+        gram.scale = 1.0 / np.maximum(mean_diagonals(gram, share), 1e-150)
+    gram.scale[d:] /= spec.price
     labels = EffectNames([effect.name for effect in singles])
-    return EffectsAssembly(gram, labels, np.arange(mean.size), scales, None, singles, empty_like(X))
+    return EffectsAssembly(gram, labels, np.arange(len(labels)), gram.scale, None, singles, empty_like(X))
 
 
 def _check_room(X: Any, singles: Sequence[Effect], options: Options) -> None:

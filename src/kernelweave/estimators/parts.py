@@ -130,7 +130,7 @@ class Parts(BaseEstimator):
         used = np.flatnonzero(np.atleast_2d(self.weights_).any(axis=0))
         if by == "columns":
             return self._by_columns(used)
-        titles: list[Any] = [self.kernel_names_[k] for k in used]
+        titles: list[Any] = [self.kernel_names_[k] for k in used.tolist()]
         keys: list[Any] = used.tolist()
         if by == "group":
             groups = getattr(self, "kernel_groups_", [None] * len(self.kernel_names_))

@@ -269,9 +269,9 @@ class ExplicitFeatures(Approximation):
     >>> from kernelweave import kernels as K
     >>> from kernelweave.grams import ExplicitFeatures
     >>> X, share = np.random.default_rng(0).normal(size=(500, 2)), np.full(500, 1 / 500)
-    >>> bank = K.Effects(rank=4).resolve(X)
+    >>> bank = K.Effects(rank=5, pair_rank=3).resolve(X)
     >>> ExplicitFeatures().factorise(bank, X, share=share, normalize="trace", random_state=0).gram.ranks
-    array([ 4,  4, 16])
+    array([5, 5, 9])
     """
 
     exact = True

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, cast, device_of, is_numpy, like, namespace, to_host
+from ..arrays import Array, cast, is_numpy, like, namespace, to_host
 from ..kernels.base import row_products
 from .base import BankGram, GramStack, support_of
 from .dense import DenseGram
@@ -67,6 +67,8 @@ class ColumnSets(Sequence[tuple[int, ...]]):
 class EffectsGram(BankGram):
     """One kernel for each of d columns, ``Phi_j Phi_j'``, and one for each pair, ``Phi_i Phi_i' o Phi_j Phi_j'``.
 
+    In pairs, only the first of a column's features may take part.
+
     Only the features ``Phi`` of single columns are held. With ``W = Phi' diag(beta) Phi``, the energy of the pair
     (i, j) is the squared length of the block (i, j) of W, so that all energies come from one matrix product. Where
     kernels are many it is computed in single precision, and the largest energies again in double.
@@ -77,6 +79,8 @@ class EffectsGram(BankGram):
         Features of each column, of NumPy or any library with the array API.
     scale : array of shape (d (d + 1) / 2,), optional
         Factor of each kernel: columns first, then pairs in the order of their first and second column.
+    pair_rank : int, optional
+        Features of a column that take part in pairs; all by default.
 
     Examples
     --------
@@ -87,9 +91,11 @@ class EffectsGram(BankGram):
     array([ 1.,  9., 36.])
     """
 
-    def __init__(self, features: Sequence[Array], scale: np.ndarray | None = None):
+    def __init__(self, features: Sequence[Array], scale: np.ndarray | None = None, pair_rank: int | None = None):
         self.parts = list(features)
-        self.ranks = np.array([part.shape[1] for part in self.parts])
+        self.pair_rank = pair_rank
+        self.paired = [part[:, :pair_rank] for part in self.parts]
+        self.ranks = np.array([part.shape[1] for part in self.paired])
         self.sets = ColumnSets(range(len(self.parts)))
         self.scale = np.ones(len(self.sets)) if scale is None else np.asarray(scale, dtype=float)
         self._grouped = [self._group(rank) for rank in sorted(set(self.ranks.tolist()))]
@@ -98,7 +104,7 @@ class EffectsGram(BankGram):
         """Return the columns of a rank, and their features side by side, in the precision they are scored in."""
         members = np.flatnonzero(self.ranks == rank)
         xp = namespace(self.parts[0])
-        stacked = xp.concat([self.parts[j] for j in members.tolist()], axis=1)
+        stacked = xp.concat([self.paired[j] for j in members.tolist()], axis=1)
         return rank, members, cast(stacked, xp.float32) if len(self.sets) >= MANY else stacked
 
     @property
@@ -148,7 +154,7 @@ class EffectsGram(BankGram):
         return float(namespace(u).sum(u * u))
 
     def _exact(self, i: int, j: int, beta: Array) -> float:
-        V = row_products(cast(self.parts[i], beta.dtype), cast(self.parts[j], beta.dtype))
+        V = row_products(cast(self.paired[i], beta.dtype), cast(self.paired[j], beta.dtype))
         u = namespace(beta).matrix_transpose(V) @ beta
         return float(namespace(u).sum(u * u))
 
@@ -157,7 +163,7 @@ class EffectsGram(BankGram):
     def features(self, kernels: Any) -> Iterator[Array]:
         """Yield the features of some kernels, (n, r_j) or (n, r_i r_j), before their scale."""
         for places in self.sets.places(kernels):
-            yield self.parts[places[0]] if len(places) == 1 else row_products(*(self.parts[j] for j in places))
+            yield self.parts[places[0]] if len(places) == 1 else row_products(*(self.paired[j] for j in places))
 
     def decision(self, beta: Array, weights: np.ndarray) -> Array:
         xp = namespace(beta)
@@ -170,10 +176,10 @@ class EffectsGram(BankGram):
 
     def diagonal(self) -> Array:  # (n, m)
         xp = namespace(self.parts[0])
-        squares = [xp.sum(cast(part, xp.float64) ** 2, axis=1) for part in self.parts]
-        first, second = np.triu_indices(len(squares), 1)
-        pairs = [squares[i] * squares[j] for i, j in zip(first.tolist(), second.tolist(), strict=True)]
-        return xp.stack(squares + pairs, axis=1) * like(self.parts[0], self.scale)
+        singles, squares = (_row_squares(some) for some in (self.parts, self.paired))
+        first, second = (like(squares, index, "int64") for index in np.triu_indices(len(self.parts), 1))
+        pairs = xp.take(squares, first, axis=1) * xp.take(squares, second, axis=1)
+        return xp.concat([singles, pairs], axis=1) * like(singles, self.scale)
 
     def only(self, kernels: np.ndarray) -> GramStack:
         """Return the stack of some kernels only, as features, or as matrices where that is quicker."""
@@ -190,7 +196,7 @@ class EffectsGram(BankGram):
         """Return the bank on the samples ``index`` only (a copy)."""
         xp = namespace(self.parts[0])
         places = index if is_numpy(self.parts[0]) or not is_numpy(index) else like(self.parts[0], index, "int64")
-        return EffectsGram([xp.take(part, places, axis=0) for part in self.parts], self.scale)
+        return EffectsGram([xp.take(part, places, axis=0) for part in self.parts], self.scale, self.pair_rank)
 
 
 def _squared_lengths(A: Array, a: int, B: Array, b: int) -> np.ndarray:  # (n, p a), (n, q b) -> (p, q)
@@ -201,11 +207,15 @@ def _squared_lengths(A: Array, a: int, B: Array, b: int) -> np.ndarray:  # (n, p
     return to_host(xp.sum(xp.sum(blocks, axis=3), axis=1)).astype(float)
 
 
-def traces(features: Sequence[Array], share: Array) -> np.ndarray:  # (m,)
-    """Return the mean of the diagonal of each kernel of a bank, by the shares of the samples."""
+def _row_squares(features: Sequence[Array]) -> Array:  # (n, d)
+    """Return the squared length of each row of each table."""
     xp = namespace(features[0])
-    squares = xp.stack([xp.sum(cast(part, xp.float64) ** 2, axis=1) for part in features], axis=1)
-    share = like(features[0], share) if device_of(share) != device_of(features[0]) else share
-    weighted = xp.matrix_transpose(squares * share[:, None])
-    pairs = to_host(weighted @ squares)
-    return np.concatenate([to_host(xp.sum(weighted, axis=1)), pairs[np.triu_indices(len(features), 1)]])
+    return xp.stack([xp.sum(cast(part, xp.float64) ** 2, axis=1) for part in features], axis=1)
+
+
+def mean_diagonals(gram: EffectsGram, share: Array) -> np.ndarray:  # (m,)
+    """Return the mean of the diagonal of each kernel of a bank, by the shares of the samples, before their scale."""
+    singles, squares = (_row_squares(some) for some in (gram.parts, gram.paired))
+    xp = namespace(squares)
+    pairs = to_host(xp.matrix_transpose(squares * share[:, None]) @ squares)
+    return np.concatenate([to_host(share @ singles), pairs[np.triu_indices(len(gram.parts), 1)]])

@@ -38,6 +38,10 @@ class Basis:
         """Number of functions."""
         return self.table.shape[1]
 
+    def leading(self, count: int) -> Basis:
+        """Return the first functions only, those of largest variance."""
+        return replace(self, table=self.table[:, :count])
+
     def __call__(self, x: Array) -> Array:  # (n,) -> (n, r)
         """Return the functions at some values, in the precision and library of these."""
         xp = namespace(x)
@@ -209,6 +213,12 @@ class Effect(Kernel):
     def features(self, X: Any) -> Array:  # (n, 1) -> (n, r)
         return self.basis(X[:, 0])
 
+    def leading(self, count: int) -> Effect:
+        """The kernel of the first functions only, those of largest variance."""
+        fewer = Effect(self.basis.leading(count), on=self.on)
+        fewer._labelled(self.name)
+        return fewer
+
     def self_similarity(self, X: Any) -> Array:
         return namespace(X).sum(self.features(X) ** 2, axis=1)
 
@@ -257,7 +267,9 @@ class Effects(Kernel):
     price : float, default=1.0
         What the weight of a pair costs, compared with that of a column; of a triple, the square of it.
     rank : int, default=8
-        Most functions of a column.
+        Most functions of a column on its own.
+    pair_rank : int, default=4
+        Most functions of each of the columns that act together, those of largest variance.
     on : see `Kernel`
         The columns to consider; None means all.
 
@@ -276,10 +288,11 @@ class Effects(Kernel):
     categories: Any = None
     price: float = 1.0
     rank: int = 8
+    pair_rank: int = 4
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for parameter in ("degree", "rank"):
+        for parameter in ("degree", "rank", "pair_rank"):
             value = getattr(self, parameter)
             if type(value) is not int or value < 1:
                 raise ValueError(f"{parameter} of Effects must be a whole number from 1 on; got {value!r}.")
@@ -328,10 +341,10 @@ class Effects(Kernel):
         for columns in self._sets(X.shape[1], list(singles), known_names(names, frame)):
             if not all(j in singles for j in columns):
                 continue  # constant
-            factors = tuple(singles[j] for j in columns)
-            if len(factors) == 1:
-                resolved.append(factors[0])
+            if len(columns) == 1:
+                resolved.append(singles[columns[0]])
                 continue
+            factors = tuple(singles[j].leading(self.pair_rank) for j in columns)
             product = Product(factors)
             product._labelled(" * ".join(factor.name for factor in factors))
             resolved.append(product._priced(self.price ** (len(factors) - 1)))
@@ -398,6 +411,7 @@ def effects(
     categories: Any = None,
     price: float = 1.0,
     rank: int = 8,
+    pair_rank: int = 4,
     *,
     on: Any = None,
 ) -> list[Kernel]:
@@ -409,4 +423,4 @@ def effects(
     >>> K.effects(price=3.0)
     [Effects(price=3.0)]
     """
-    return [Effects(degree, kernel, plain(include), plain(categories), price, rank, on=on)]
+    return [Effects(degree, kernel, plain(include), plain(categories), price, rank, pair_rank, on=on)]

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..arrays import Array, namespace
-from ..grams import BankGram
+from ..grams import BankGram, FactorGram
 from ..problem import Certificate, Point, Problem, Solution, Status
-from .base import Solver, l1_only, solve_quietly
+from .base import Solver, check_pair, l1_only, solve_quietly
+from .interior import Interior
 
 
 @dataclass(frozen=True)
@@ -19,10 +20,12 @@ class ActiveSettings:
     first: int = 16  #: kernels to begin with
     grow: int = 16  #: kernels that may join at a time, at least
     double: float = 0.5  #: share of those in play that may join at a time, if that is more
-    stay: float = 0.9  #: share of the largest energy that keeps a kernel without weight in play
+    stay: float = 0.95  #: share of the largest energy that keeps a kernel with next to no weight in play
+    faint: float = 1e-2  #: share of the largest weight that is next to none
     rough: float = 0.05  #: gap to which the kernels in play are first solved
     share: float = 0.3  #: of the gap that is left, to which they are solved next
     fine: float = 0.5  #: of the gap asked for, to which they are solved last
+    wide: int = 6000  #: columns of features up to which a step may have a matrix of them all
     steps: int = 100_000  #: most steps of the solver on the kernels in play
 
 
@@ -100,7 +103,7 @@ class ActiveKernels(Solver):
         gram, m = problem.gram, problem.gram.shape[1]
         penalty = problem.penalty.restrict(state.kernels, m)
         some = Problem(gram.only(state.kernels), problem.loss, penalty, problem.dual_sum)
-        return solve_quietly(some, tol=state.goal, max_iter=SETTINGS.steps, start=state.beta)
+        return solve_quietly(some, _quickest(some), tol=state.goal, max_iter=SETTINGS.steps, start=state.beta)
 
     def read(self, problem: Problem, state: ActiveState) -> Point:
         return Point(state.beta, state.weights, state.q, problem.gram.decision(state.beta, state.weights))
@@ -109,21 +112,39 @@ class ActiveKernels(Solver):
         if state.waiting:
             return None
         worth = state.q / problem.penalty.prices(state.q.size)
-        top = float(worth[state.kernels].max())
-        idle = (state.weights[state.kernels] <= 0) & (worth[state.kernels] < SETTINGS.stay * top)
-        kept = state.kernels[~idle]
-        room = max(SETTINGS.grow, int(SETTINGS.double * kept.size))
-        best = np.argpartition(-worth, min(room + kept.size, worth.size - 1))[: room + kept.size]
-        new = np.setdiff1d(best[worth[best] > top], state.kernels)
-        new = new[np.argsort(-worth[new], kind="stable")][:room]
-        fine = SETTINGS.fine * state.tol
-        if not new.size and state.gap <= fine and state.goal <= fine:
-            return Status.STALLED  # nothing to add, and the kernels in play are solved: rounding is all that is left
-        if not new.size and state.gap > state.goal:  # their solver came to its end
-            return Status.STALLED
+        fine = SETTINGS.fine * state.tol  # at which none leaves any more, since it might return for ever
+        kept = state.kernels if state.goal <= fine else _in_use(state, worth)
+        new = _violators(state, worth, max(SETTINGS.grow, int(SETTINGS.double * kept.size)))
+        if not new.size and (state.goal <= fine or state.gap > state.goal):
+            return Status.STALLED  # those in play are solved as well as can be, and nothing is to be added
         state.kernels = np.sort(np.concatenate([kept, new]))
         state.goal = max(fine, min(state.goal, SETTINGS.share * certificate.gap))
         return None
+
+
+def _in_use(state: ActiveState, worth: np.ndarray) -> np.ndarray:
+    """Return the kernels in play that have weight, or an energy near the largest."""
+    shares, own = state.weights[state.kernels], worth[state.kernels]
+    return state.kernels[(shares > SETTINGS.faint * shares.max()) | (own >= SETTINGS.stay * own.max())]
+
+
+def _violators(state: ActiveState, worth: np.ndarray, most: int) -> np.ndarray:
+    """Return the kernels with more energy than any in play, the largest first, if they are many."""
+    others = worth.copy()
+    others[state.kernels] = -np.inf
+    best = np.argpartition(-others, min(most, others.size - 1))[:most]
+    return best[others[best] > worth[state.kernels].max()]
+
+
+def _quickest(problem: Problem) -> str | Solver:
+    """Return the solver on the kernels in play: on features the one whose steps do not multiply with their number."""
+    if not isinstance(problem.gram, FactorGram) or problem.gram.columns > SETTINGS.wide:
+        return "auto"
+    try:
+        check_pair(problem, Interior())
+    except ValueError:
+        return "auto"
+    return Interior()
 
 
 def _apart(found: Solution) -> list[Array]:
