@@ -1,15 +1,15 @@
 """Effects of columns and pairs beside boosted trees, explainable boosting, a tuned SVM and xRFM: accuracy and seconds.
 
-Ours is l1 over one kernel for each column and each pair (`K.effects`, explicit features, squared hinge, a certified gap of
-1e-2). What the data decide, by cross-validation inside the training rows: C from 0.01 to 3; then, at that C, the price of
-pairs over columns, 1, 3, 10 or no pairs at all; then whether a linear kernel or Gaussians of all columns together do
-better, each along C. "columns" is the same without pairs. SVC has its C and gamma chosen from 5 x 5 on the same rows.
-Explainable boosting, HistGradientBoosting and xRFM are as they come.
+Ours is l1 over one kernel for each column and each pair (`K.effects`, explicit features, squared hinge, a certified gap
+of 1e-2). What the data decide, by cross-validation inside the training rows: C from 0.01 to 3; then, at that C, the price
+of pairs over columns, 1, 3, 10 or no pairs at all; then, on small sets, whether a linear kernel or Gaussians of all
+columns together do better, each along C. "columns" is the same without pairs. SVC has its C and gamma chosen from 5 x 5
+on the same rows. Explainable boosting, HistGradientBoosting and xRFM are as they come.
 
 Small sets: ten splits, 70 % for training, five folds inside. Large sets: up to --rows training rows and 5000 others for
-testing, --splits splits, and choices on a third of up to 2000 training rows held out. Everybody has the same rows. Choices
-count in the seconds, which are CPU seconds on one thread; categories of adult are told to those who take them (ours,
-boosted trees, explainable boosting).
+testing, --splits splits, and choices on a third of up to 2000 training rows held out. Everybody has the same rows.
+Choices count in the seconds, which are CPU seconds on one thread; categories of adult are told to those who take them
+(ours, boosted trees, explainable boosting).
 Cells are written as they are made, and a second start goes on where the first one stopped.
 """
 

@@ -18,7 +18,10 @@ KNOTS = 64  # places of a column between which functions are straight
 FEW = 10  # different whole numbers up to which each has a function of its own
 LEVELS = 256  # categories that are told apart, the most frequent ones
 FAINT = 1e-10  # of the largest variance of a function: what is below is rounding
-TAIL = 0.01  # share of the samples at each end of a column that count as no further out than the last of the others
+TAIL = 0.01  # share of the samples at each end of a column whose distance from the middle is the unit
+FAR = 1.5  # of such units beyond which a value counts as no further out
+RANKED = 0.25  # share that a value's rank has in its place, the rest is the value's own
+WIDE = 0.25  # gamma of the Gaussian of numbers, on a scale of deviation 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +66,7 @@ def make_basis(
     x: np.ndarray,  # (n,)
     share: np.ndarray,  # (n,) summing to one
     *,
-    kernel: Any = "spline",
+    kernel: Any = "smooth",
     rank: int = 8,
     category: bool = False,
 ) -> Basis | None:
@@ -75,7 +78,7 @@ def make_basis(
         The column.
     share : array of shape (n,)
         Weights of the samples, which sum to one.
-    kernel : "spline" or Kernel, default="spline"
+    kernel : "smooth" or Kernel, default="smooth"
         What decides which functions are simple, for columns that are neither categories nor of two values.
     rank : int, default=8
         Most functions.
@@ -105,8 +108,7 @@ def make_basis(
         kind, knots, raw = "levels", values, np.column_stack([line, np.eye(values.size)])
     else:
         knots = values if values.size <= KNOTS else _quantiles(values, mass)
-        place = _coordinate(knots, values, mass)
-        K = _spline(place) if isinstance(kernel, str) else _between(kernel, knots, x, share)
+        K = _wide(knots, values, mass) if isinstance(kernel, str) else _between(kernel, knots, x, share)
         kind, raw = "smooth", _root(K)
     return _principal(Basis(kind, knots, raw), values, mass, rank)
 
@@ -142,27 +144,26 @@ def _quantiles(values: np.ndarray, mass: np.ndarray) -> np.ndarray:
     return values[np.unique(np.minimum(places, values.size - 1))]
 
 
-def _coordinate(knots: np.ndarray, values: np.ndarray, mass: np.ndarray) -> np.ndarray:
-    """Return where knots lie from 0 to 1: half by their rank among the samples, half by value without far tails."""
+def _wide(knots: np.ndarray, values: np.ndarray, mass: np.ndarray) -> np.ndarray:
+    """Return a wide Gaussian kernel between knots: most of it is a line, less a curve, next to nothing wiggles."""
+    places = _places(values, mass)
+    mean = mass @ places
+    t = np.interp(knots, values, places) / np.sqrt(mass @ (places - mean) ** 2)
+    return np.exp(-WIDE * (t[:, None] - t) ** 2)
+
+
+def _places(values: np.ndarray, mass: np.ndarray) -> np.ndarray:
+    """Return where values lie from 0 to 1: partly by rank among the samples, partly by value without far tails."""
     below = np.cumsum(mass) - 0.5 * mass
-    low, high = np.interp([TAIL, 1.0 - TAIL], below, values)
-    rank = np.interp(knots, values, below)
-    if not high > low:
-        return _unit(rank)
-    return 0.5 * (_unit(rank) + _unit(np.clip(knots, low, high)))
+    low, middle, high = np.interp([TAIL, 0.5, 1.0 - TAIL], below, values)
+    low, high = middle - FAR * (middle - low), middle + FAR * (high - middle)
+    by_rank = _unit(below)
+    by_value = _unit(np.clip(values, low, high)) if high > low else by_rank
+    return RANKED * by_rank + (1.0 - RANKED) * by_value
 
 
 def _unit(x: np.ndarray) -> np.ndarray:
     return (x - x[0]) / (x[-1] - x[0])
-
-
-def _spline(t: np.ndarray) -> np.ndarray:
-    """Return the kernel of cubic smoothing splines on [0, 1]: a line, and what costs by its squared curvature."""
-    line = t - 0.5
-    bend = 0.5 * (line**2 - 1.0 / 12.0)
-    apart = np.abs(t[:, None] - t) - 0.5
-    rest = (apart**4 - 0.5 * apart**2 + 7.0 / 240.0) / 24.0
-    return np.outer(line, line) + np.outer(bend, bend) - rest
 
 
 def _between(kernel: Kernel, knots: np.ndarray, x: np.ndarray, share: np.ndarray) -> np.ndarray:
@@ -250,15 +251,15 @@ class Effects(Kernel):
     either column. A sum of functions, one from each kernel, and a constant can then be written in one way only.
 
     What the functions of a column are depends on it. Two values: one line. Categories: one function for each. Whole
-    numbers of which there are few: one for each, and a line. All else: smoothing splines, on a scale that is half the
-    value and half its rank among the samples, so that neither far tails nor crowded places are lost. Constant columns
-    have no effect.
+    numbers of which there are few: one for each, and a line. All else: the functions of a wide Gaussian, on a scale
+    that is partly the value and partly its rank among the samples, so that neither tails nor crowds are lost.
+    Constant columns have no effect.
 
     Parameters
     ----------
     degree : int, default=2
         Columns that may act together: 1 for single columns only, 3 for triples too.
-    kernel : "spline" or Kernel, default="spline"
+    kernel : "smooth" or Kernel, default="smooth"
         Decides which functions of numbers are simple; a kernel such as ``RBF(gamma=0.1)`` is used on the values.
     include : list of columns and of tuples of columns, optional
         The effects to consider, instead of all of up to ``degree`` columns.
@@ -283,7 +284,7 @@ class Effects(Kernel):
     """
 
     degree: int = 2
-    kernel: Any = "spline"
+    kernel: Any = "smooth"
     include: Any = None
     categories: Any = None
     price: float = 1.0
@@ -296,8 +297,8 @@ class Effects(Kernel):
             value = getattr(self, parameter)
             if type(value) is not int or value < 1:
                 raise ValueError(f"{parameter} of Effects must be a whole number from 1 on; got {value!r}.")
-        if not isinstance(self.kernel, Kernel) and self.kernel != "spline":
-            raise ValueError(f"kernel of Effects must be 'spline' or one kernel; got {self.kernel!r}.")
+        if not isinstance(self.kernel, Kernel) and self.kernel != "smooth":
+            raise ValueError(f"kernel of Effects must be 'smooth' or one kernel; got {self.kernel!r}.")
         check_positive(self, "price")
 
     def prepare(self, X: Any, Z: Any = None) -> Any:
@@ -406,7 +407,7 @@ class Effects(Kernel):
 
 def effects(
     degree: int = 2,
-    kernel: Any = "spline",
+    kernel: Any = "smooth",
     include: Any = None,
     categories: Any = None,
     price: float = 1.0,

@@ -41,10 +41,10 @@ class ActiveState:
     beta: Array  # (n,) or (n, c)
     weights: np.ndarray  # (m,)
     q: np.ndarray  # (m,) of beta
+    left: np.ndarray  # (m,) which kernels have left once; where they return they stay, or rounds might never end
     goal: float = SETTINGS.rough  # gap to which the kernels in play are solved
     gap: float = np.inf  # of the kernels in play
     waiting: list[Array] = field(default_factory=list)  # duals of a primal point that is another than the dual one
-    stuck: bool = False
 
 
 class ActiveKernels(Solver):
@@ -85,7 +85,7 @@ class ActiveKernels(Solver):
         q = problem.gram.energies(beta)
         worth = q / problem.penalty.prices(m)
         kernels = np.sort(np.argsort(-worth, kind="stable")[: SETTINGS.first])
-        return ActiveState(tol, kernels, beta, problem.penalty.weights(q), q)
+        return ActiveState(tol, kernels, beta, problem.penalty.weights(q), q, np.zeros(m, dtype=bool))
 
     def step(self, problem: Problem, state: ActiveState) -> bool:
         if state.waiting:
@@ -112,8 +112,8 @@ class ActiveKernels(Solver):
         if state.waiting:
             return None
         worth = state.q / problem.penalty.prices(state.q.size)
-        fine = SETTINGS.fine * state.tol  # at which none leaves any more, since it might return for ever
-        kept = state.kernels if state.goal <= fine else _in_use(state, worth)
+        kept, fine = _in_use(state, worth), SETTINGS.fine * state.tol
+        state.left[np.setdiff1d(state.kernels, kept)] = True
         new = _violators(state, worth, max(SETTINGS.grow, int(SETTINGS.double * kept.size)))
         if not new.size and (state.goal <= fine or state.gap > state.goal):
             return Status.STALLED  # those in play are solved as well as can be, and nothing is to be added
@@ -123,9 +123,10 @@ class ActiveKernels(Solver):
 
 
 def _in_use(state: ActiveState, worth: np.ndarray) -> np.ndarray:
-    """Return the kernels in play that have weight, or an energy near the largest."""
+    """Return the kernels in play that have weight, or an energy near the largest, or have left and returned before."""
     shares, own = state.weights[state.kernels], worth[state.kernels]
-    return state.kernels[(shares > SETTINGS.faint * shares.max()) | (own >= SETTINGS.stay * own.max())]
+    used = (shares > SETTINGS.faint * shares.max()) | (own >= SETTINGS.stay * own.max())
+    return state.kernels[used | state.left[state.kernels]]
 
 
 def _violators(state: ActiveState, worth: np.ndarray, most: int) -> np.ndarray:
