@@ -1,7 +1,7 @@
 """Effects of columns and pairs beside boosted trees, explainable boosting, a tuned SVM and xRFM: accuracy and seconds.
 
 Ours is l1 over one kernel for each column and each pair (`K.effects`, explicit features, squared hinge, a certified gap
-of 1e-2). What the data decide, by cross-validation inside the training rows: C from 0.01 to 3; then, at that C, the price
+of 1e-2). What the data decide, by cross-validation in the training rows: C from 0.01 to 3; then, at that C, the price
 of pairs over columns, 1, 3, 10 or no pairs at all; then, on small sets, whether a linear kernel or Gaussians of all
 columns together do better, each along C. "columns" is the same without pairs. SVC has its C and gamma chosen from 5 x 5
 on the same rows. Explainable boosting, HistGradientBoosting and xRFM are as they come.
