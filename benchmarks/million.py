@@ -1,13 +1,13 @@
 """A million kernels under one certificate: l1 over one kernel for each column and each pair of up to 1415 columns.
 
-5000 rows of independent normal columns; the label is the sign of five effects of single columns and five products of two
-columns, with logistic noise. The bank of 140, 446 and 1415 columns has 9870, 99681 and 1001820 kernels, with --functions
-functions of each column (8; a pair has 64), and is never listed: a scoring of all of them is one product of two matrices,
-in single precision from 20000 kernels on, and those within two per cent of the largest energy once more in double.
-Squared hinge, to a certified relative gap of 1e-2 over the whole bank. "found" are the planted pairs among the parts
-of the model, "first" those among its largest pairs. Scoring is the part of the seconds spent on scoring the bank;
-seconds are of the whole fit, making the functions included, CPU seconds where one thread runs and wall seconds where
-several do; memory is the largest that the process held.
+5000 rows of independent normal columns; the label is the sign of five effects of single columns and five products of
+two columns, with logistic noise. The bank of 140, 446 and 1415 columns has 9870, 99681 and 1001820 kernels, with
+--functions functions of each column (8; a pair has 64), and is never listed: a scoring of all of them is one product of
+two matrices, in single precision from 20000 kernels on, and those within two per cent of the largest energy once more
+in double. Squared hinge, to a certified relative gap of 1e-2 over the whole bank. "found" are the planted pairs among
+the parts of the model, "first" those among its largest pairs. Scoring is the part of the seconds spent on scoring the
+bank; seconds are of the whole fit, making the functions included, CPU seconds where one thread runs and wall seconds
+where several do; memory is the largest that the process held.
 
 With --device cuda the columns are a torch tensor there, and everything with an entry for each row stays there.
 """
@@ -113,7 +113,8 @@ def main() -> None:
     rows = 1000 if args.fast else args.rows
     cells = Cells("million_fast" if args.fast else "million", args.cap, args.again, {})
     for columns in [140, 200] if args.fast else map(int, args.columns.split(",")):
-        key = f"{columns} columns, {rows} rows, {args.functions} functions, C={args.C:g}, {args.device}, {THREADS} threads"
+        size = f"{columns} columns, {rows} rows, {args.functions} functions"
+        key = f"{size}, C={args.C:g}, {args.device}, {THREADS} threads"
         cells.get(key, partial(apart, columns, rows, args.functions, args.C, args.device))
     about = [" ".join(part.split()) for part in __doc__.strip().split("\n\n")[1:]]
     path = cells.report([f"# {__doc__.split('.')[0]}", *about, comparison(cells)])

@@ -24,6 +24,7 @@ _HOMES = {
     "Problem": "problem",
     "RandomFeatures": "grams",
     "certify": "certify",
+    "effects": "effects",
     "path": "path",
     "recipe": "recipes",
     "recipes": "recipes",

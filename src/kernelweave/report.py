@@ -152,7 +152,7 @@ def summary(
     problems: Sequence[str] | None = None,  # (n_problems,)
     lost: np.ndarray | None = None,  # (m,)
     stationarity: float | None = None,
-    notes: str | None = None,
+    kinds: Sequence[str] = (),
     top: int = 10,
 ) -> str:
     """Write the short table of a fitted model.
@@ -183,8 +183,8 @@ def summary(
         Share of each kernel that an approximation lost; the gap is then of the approximated kernels.
     stationarity : float, optional
         What a problem that is not convex has instead of a gap.
-    notes : str, optional
-        How many columns have effects of each kind.
+    kinds : sequence of str, optional
+        What the effect of each column is, where the kernels are effects.
     top : int, default=10
         How many kernels to list.
 
@@ -224,8 +224,8 @@ def summary(
         ("solver", f"{solver}, {n_iter} iteration{'s' * (n_iter != 1)}, {_duration(seconds)}"),
         ("kernels stored", storage),
     ]
-    if notes is not None:
-        facts.append(("columns", notes))
+    if kinds:
+        facts.append(("columns", _counted(kinds)))
     if lost is not None:
         worst = int(np.argmax(lost))
         share = f"{100 * lost[worst]:.2g} % of a kernel's trace"
@@ -288,6 +288,12 @@ def kernels_by_weight(
     if rest > 0:
         lines.append(f"and {rest} more with weight, {100 * shares[order[top:]].sum():.1f} % together")
     return "\n".join(lines)
+
+
+def _counted(kinds: Sequence[str]) -> str:
+    """Write how many columns have effects of each kind."""
+    words = {"smooth": "smooth", "levels": "of few whole numbers", "category": "categories", "linear": "of two values"}
+    return ", ".join(f"{kinds.count(kind)} {word}" for kind, word in words.items() if kind in kinds)
 
 
 def _duration(seconds: float) -> str:

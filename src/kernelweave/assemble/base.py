@@ -80,10 +80,9 @@ class Assembly(ABC):
         return None if self.bank is None else [kernel.columns for kernel in self.bank]
 
     @property
-    def notes(self) -> str | None:
-        """What else is to be said of the kernels, as a phrase."""
-        singles = [kernel for kernel in self.bank or () if isinstance(kernel, Effect)]
-        return kinds(singles) if singles else None
+    def singles(self) -> Sequence[Effect]:
+        """The kernels of the effects of single columns, if there are any."""
+        return [kernel for kernel in self.bank or () if isinstance(kernel, Effect)]
 
     @abstractmethod
     def predictor(
@@ -141,10 +140,3 @@ def say_dropped(names: list[str], scales: np.ndarray, normalize: str | None) -> 
     if dropped:
         few = ", ".join(dropped[:8]) + (f" and {len(dropped) - 8} more" if len(dropped) > 8 else "")
         warnings.warn(f"Kernels {what} on the training samples get weight 0: {few}.", UserWarning, stacklevel=2)
-
-
-def kinds(singles: Sequence[Effect]) -> str:
-    """Write how many columns have functions of each kind."""
-    words = {"smooth": "smooth", "levels": "whole numbers", "category": "categories", "linear": "two values"}
-    counts = {word: sum(effect.basis.kind == kind for effect in singles) for kind, word in words.items()}
-    return ", ".join(f"{count} {word}" for word, count in counts.items() if count)

@@ -14,7 +14,7 @@ from ..grams.effects import ColumnSets, mean_diagonals
 from ..grams.maps import pieces
 from ..kernels import Effect, Effects, as_kernels
 from ..kernels.base import known_features
-from .base import Assembly, kinds
+from .base import Assembly
 from .expansion import finite
 from .factors import empty_like
 from .memory import allowed_features
@@ -51,22 +51,22 @@ class EffectsAssembly(Assembly):
     """The effects of columns and of pairs of columns on the training samples, as features of the single columns."""
 
     gram: EffectsGram
-    singles: list[Effect]
+    effects: list[Effect]  # of single columns
     like: Array  # an empty array where the samples are
 
     @property
+    def singles(self) -> list[Effect]:
+        return self.effects
+
+    @property
     def columns(self) -> ColumnSets:
-        return ColumnSets([effect.on[0] for effect in self.singles])
+        return ColumnSets([effect.on[0] for effect in self.effects])
 
     @property
     def storage(self) -> str:
         n, width = self.gram.shape[0], sum(part.shape[1] for part in self.gram.parts)
         size = n * width * self.gram.parts[0].dtype.itemsize
         return f"{width} functions of {len(self.singles)} columns, {readable(size)}, products when needed"
-
-    @property
-    def notes(self) -> str | None:
-        return kinds(self.singles)
 
     def check_energies(self, gram: GramStack, beta: Array) -> None:
         """Features are positive semidefinite by construction: there is nothing to refuse."""

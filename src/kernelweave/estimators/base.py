@@ -364,7 +364,8 @@ class MKLEstimator(Parts):
     def _keep_parts(self, assembly: Assembly, sample: Any) -> None:
         """Keep what is needed to take decision values apart."""
         self.__dict__.pop("_effects", None)  # of an earlier fit
-        self._columns, self._notes, self._sample = assembly.columns, assembly.notes, sample
+        self._columns, self._sample = assembly.columns, sample
+        self._kinds = {effect.on[0]: effect.basis.kind for effect in assembly.singles}
 
     # -- predicting ---------------------------------------------------------------------------------------
 
@@ -422,7 +423,7 @@ class MKLEstimator(Parts):
             problems=self.problem_names_,
             lost=self.approximation_error_,
             stationarity=getattr(self, "stationarity_", None),
-            notes=self._notes,
+            kinds=list(self._kinds.values()),
         )
 
     @property

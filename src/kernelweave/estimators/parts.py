@@ -41,6 +41,7 @@ class Parts(BaseEstimator):
     _predictor: Any
     _columns: Any  # (m,) columns of each kernel, None for all; None for precomputed stacks
     _sample: Any  # (s, d) some training rows, None for precomputed stacks
+    _kinds: dict[int, str]  # what the effect of each column is, where the kernels are effects
 
     def _read_new(self, X: Any) -> Any:
         raise NotImplementedError
