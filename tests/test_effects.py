@@ -261,7 +261,7 @@ CASES = {
     "logistic": (kw.losses.Logistic(), 0.0),
     "no bias": (kw.losses.Hinge(), None),
     "squared": (kw.losses.Squared(), 0.0),
-    "joint": (kw.losses.CrammerSinger(), None),
+    "softmax": (kw.losses.Softmax(), 0.0),
     "survival": (kw.losses.Cox(), None),
 }
 
@@ -272,7 +272,7 @@ def test_the_bank_has_the_optimum_of_its_list(case):
     bank, listed = bank_and_list()
     rng = np.random.default_rng(2)
     score = bank.parts[1][:, 0] * bank.parts[4][:, 0] + bank.parts[0][:, 0]
-    y = {"joint": np.digitize(score, [-0.5, 0.5]).astype(float)}.get(case, np.sign(score))
+    y = {"softmax": np.digitize(score, [-0.5, 0.5]).astype(float)}.get(case, np.sign(score))
     if case == "survival":
         y = np.column_stack([rng.random(70) < 0.7, np.exp(-score)])
     problem = kw.Problem(bank, loss.bind(score if case == "squared" else y, 0.5), kw.penalties.L1(), dual_sum)

@@ -36,6 +36,15 @@ class Basis:
     knots: np.ndarray  # (k,) increasing
     table: np.ndarray  # (k, r)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Basis) and self._token() == other._token()
+
+    def __hash__(self) -> int:
+        return hash(self._token())
+
+    def _token(self) -> tuple[Any, ...]:
+        return self.kind, self.table.shape, self.knots.tobytes(), self.table.tobytes()
+
     @property
     def rank(self) -> int:
         """Number of functions."""
@@ -48,6 +57,7 @@ class Basis:
     def __call__(self, x: Array) -> Array:  # (n,) -> (n, r)
         """Return the functions at some values, in the precision and library of these."""
         xp = namespace(x)
+        x = xp.asarray(x, copy=True)  # side by side in memory, which a search in it asks for
         knots, table = (like(x, values, _precision(x)) for values in (self.knots, self.table))
         place = xp.clip(xp.searchsorted(knots, x), 1, self.knots.size - 1)
         left, right = xp.take(knots, place - 1), xp.take(knots, place)
