@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 __all__ = [
     "NO_GROUP",
     "Certificates",
+    "Effect",
+    "Effects",
     "fitted",
     "group_shares",
     "groups_by_weight",
@@ -102,6 +104,63 @@ def fitted(rows: Sequence[Sequence[str]], header: Sequence[str], width: int) -> 
     return "\n".join(lines)
 
 
+class Effect(NamedTuple):
+    """One part of a model, and the variance of what it adds to the decision values."""
+
+    name: str
+    columns: tuple[int, ...]
+    variance: float
+    share: float  #: of the variance of the decision values
+
+
+class Effects(list[Effect]):
+    """The parts of a model by the variance they explain, largest first, a list; printed, a table.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The name of each part.
+    columns : sequence of tuples of int
+        What each part looks at.
+    variances : sequence of float
+        The variance of what each part adds.
+    whole : float
+        The variance of the decision values. Parts that go together, or against each other, have shares of it that do
+        not sum to one.
+
+    Examples
+    --------
+    >>> from kernelweave.tables import Effects
+    >>> print(Effects(["age", "age : height"], [(0,), (0, 1)], [3.0, 1.0], 4.0))
+    part          variance   share
+    age                  3  75.0 %
+    age : height         1  25.0 %
+    <BLANKLINE>
+    single columns 75.0 %, pairs 25.0 %
+    """
+
+    def __init__(self, names: Sequence[str], columns: Sequence[Any], variances: Any, whole: float):
+        total = whole if whole > 0 else 1.0
+        parts = zip(names, columns, map(float, variances), strict=True)
+        made = [Effect(name, tuple(some), variance, variance / total) for name, some, variance in parts]
+        super().__init__(sorted(made, key=lambda effect: -effect.variance))
+
+    def share(self, degree: int) -> float:
+        """Return the share of the variance of all parts together that those of ``degree`` columns have."""
+        everyone = sum(effect.variance for effect in self)
+        some = sum(effect.variance for effect in self if len(effect.columns) == degree)
+        return some / everyone if everyone > 0 else 0.0
+
+    def __str__(self) -> str:
+        if not self:
+            return "no part: the decision function is constant"
+        rows = [[effect.name, f"{effect.variance:.3g}", f"{100 * effect.share:.1f} %"] for effect in self]
+        known = {1: "single columns", 2: "pairs", 3: "triples"}
+        degrees = sorted({len(effect.columns) for effect in self})
+        foot = [f"{known.get(d, f'sets of {d} columns')} {100 * self.share(d):.1f} %" for d in degrees]
+        return table(rows, ["part", "variance", "share"]) + "\n\n" + ", ".join(foot)
+
+
 def table(rows: Sequence[Sequence[str]], header: Sequence[str], left: int = 1) -> str:
     """Align rows of text in columns.
 
@@ -157,6 +216,7 @@ def summary(
     stationarity: float | None = None,
     lacking: Mapping[str, int] | None = None,
     advice: Sequence[str] = (),
+    kinds: Sequence[str] = (),
     top: int = 10,
 ) -> str:
     """Write the short table of a fitted model.
@@ -193,6 +253,8 @@ def summary(
         How many samples lack each view.
     advice : sequence of str, optional
         What the owner of the model should know.
+    kinds : sequence of str, optional
+        What the effect of each column is, where the kernels are effects.
     top : int, default=10
         How many kernels to list.
 
@@ -232,6 +294,8 @@ def summary(
         ("solver", f"{solver}, {n_iter} iteration{'s' * (n_iter != 1)}, {_duration(seconds)}"),
         ("kernels stored", storage),
     ]
+    if kinds:
+        facts.append(("columns", _counted(kinds)))
     if lost is not None:
         worst = int(np.argmax(lost))
         share = f"{100 * lost[worst]:.2g} % of a kernel's trace"
@@ -372,6 +436,12 @@ def kernels_by_weight(
     if rest > 0:
         lines.append(f"and {rest} more with weight, {_percent(shares[order[top:]].sum())} together")
     return "\n".join(lines)
+
+
+def _counted(kinds: Sequence[str]) -> str:
+    """Write how many columns have effects of each kind."""
+    words = {"smooth": "smooth", "levels": "of few whole numbers", "category": "categories", "linear": "of two values"}
+    return ", ".join(f"{kinds.count(kind)} {word}" for kind, word in words.items() if kind in kinds)
 
 
 def _duration(seconds: float) -> str:

@@ -3,6 +3,7 @@
 from .base import Assembly, Predictor
 from .combined import Combination, gated_sum, gaussian_product, squared_sum
 from .complexity import Complexity, EffectiveDimension, TailSum
+from .effects import EffectsAssembly, EffectsExpansion, from_effects, unlisted
 from .factors import FactorAssembly, FactorExpansion, described, from_factors
 from .folds import FactorFold, Fold, SampleFold, StoredFold, fold_of, rows_of
 from .labels import Labels, class_targets, given_factors, read_labels, split_classes
@@ -37,6 +38,8 @@ __all__ = [
     "Combination",
     "Complexity",
     "EffectiveDimension",
+    "EffectsAssembly",
+    "EffectsExpansion",
     "FactorAssembly",
     "FactorExpansion",
     "FactorFold",
@@ -69,6 +72,7 @@ __all__ = [
     "class_targets",
     "described",
     "fold_of",
+    "from_effects",
     "from_factors",
     "from_samples",
     "from_stack",
@@ -91,4 +95,5 @@ __all__ = [
     "squared_sum",
     "survival_targets",
     "target_names",
+    "unlisted",
 ]

@@ -43,6 +43,7 @@ class FactorAssembly(Assembly):
     maps: Any  # from samples to features
     approximation: Approximation
     like: Array  # an empty array where the samples are
+    kernels: list[Kernel]  # (m,) resolved
     factors: Any = 1.0  # (kernels kept,) what the features were multiplied by after they were made, squared
 
     def rescaled(self, factors: np.ndarray) -> FactorAssembly:
@@ -57,6 +58,10 @@ class FactorAssembly(Assembly):
         kernels = f"{m} kernel{'s' * (m != 1)}, {features.shape[1]} columns"
         return f"low rank {dtype_name(features)}, {kernels}, {readable(size)} ({described(self.approximation)})"
 
+    @property
+    def bank(self) -> list[Kernel]:
+        return self.kernels
+
     def check_energies(self, gram: GramStack, beta: Array) -> None:
         """Features are positive semidefinite by construction: there is nothing to refuse."""
 
@@ -65,7 +70,7 @@ class FactorAssembly(Assembly):
         columns = np.repeat(kept.T, self.gram.ranks, axis=0)  # (D, n_outputs)
         z = self.gram.rmatvec(namespace(coef).matrix_transpose(coef)) * like(coef, columns)
         shape = (targets.n_rows, len(self.names))
-        return FactorExpansion(self.maps.predictor(z), like(coef, intercept), self.like, shape)
+        return FactorExpansion(self.maps.predictor(z), like(coef, intercept), self.like, shape, self.kept)
 
 
 @dataclass(frozen=True)
@@ -76,11 +81,16 @@ class FactorExpansion:
     intercept: Array  # (n_outputs,)
     like: Array  # of the library, device and precision that new samples must have
     shape: tuple[int, int]
+    kept: np.ndarray  # positions among all kernels of those with features
     degree: ClassVar[int] = 1
 
     def decide(self, X: Any) -> Array:  # (n, n_outputs)
         """Return the decision values of new samples."""
         return finite(self.linear.decide(X) + self.intercept)
+
+    def shares(self, X: Any, owner: np.ndarray, parts: int) -> Array:  # (n, parts, n_outputs)
+        """Return what each part adds to the decision values, each kernel's part being that of its ``owner``."""
+        return finite(self.linear.shares(X, owner[self.kept], parts))
 
 
 def from_factors(
@@ -147,8 +157,18 @@ def from_factors(
         whole=whole,
     )
     say_dropped(labels, made.scales, options.normalize)
+    lost = None if options.approximation.exact else made.lost
     return FactorAssembly(
-        made.gram, labels, groups, made.kept, made.scales, made.lost, made.maps, options.approximation, _empty_like(X)
+        made.gram,
+        labels,
+        groups,
+        made.kept,
+        made.scales,
+        lost,
+        made.maps,
+        options.approximation,
+        empty_like(X),
+        bank,
     )
 
 
@@ -162,7 +182,8 @@ def _check_definite(bank: list[Kernel], options: Options) -> None:
         )
 
 
-def _empty_like(X: Any) -> Array:
+def empty_like(X: Any) -> Array:
+    """Return an array without entries, of the library, device and precision of samples."""
     if issparse(X):
         return np.empty(0, dtype=X.dtype)
     return namespace(X).empty(0, dtype=X.dtype, device=device_of(X)) if is_foreign(X) else np.empty(0, dtype=X.dtype)

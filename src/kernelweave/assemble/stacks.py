@@ -41,6 +41,10 @@ class KernelAssembly(Assembly):
     def rescaled(self, factors: np.ndarray) -> KernelAssembly:
         return replace(self, gram=self.gram.rescaled(factors), scales=self._rescaled_scales(factors))
 
+    @property
+    def bank(self) -> list[Kernel] | None:
+        return self.kernels
+
     def check_energies(self, gram: GramStack, beta: np.ndarray) -> None:
         """Refuse an answer along which a kernel shows a negative eigenvalue that the check at the door missed."""
         if not self.doubtful:
@@ -154,7 +158,7 @@ def _on_demand(
     grand = np.zeros(len(bank))
     if options.normalize == "center":
         grand = CachedGram(bank, X, memory=room, dtype=CACHED).energies(share)
-    scales = _scales(mean, grand, precision(X), options.normalize)
+    scales = _scales(mean, grand, precision(X), options.normalize) / [kernel._price for kernel in bank]
     say_dropped(labels, scales, options.normalize)
     kept = np.flatnonzero(scales)
     gram = CachedGram([bank[k] for k in kept], X, scales[kept], memory=room, dtype=CACHED)
@@ -335,6 +339,8 @@ def assembled(
     mean = _diagonal_means(stack, share, kernels, X)
     grand = _grand_mean(stack, share) if options.normalize == "center" else np.zeros(len(names))
     scales = _scales(mean, grand, stack.dtype, options.normalize)
+    if kernels is not None:
+        scales = scales / [kernel._price for kernel in kernels]
     say_dropped(names, scales, options.normalize)
     kept = np.flatnonzero(scales)
     if kept.size < scales.size:

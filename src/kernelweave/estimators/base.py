@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import numpy as np
 from joblib import Parallel, delayed
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -32,6 +31,7 @@ from ..assemble import (
     check_products,
     check_together,
     check_whole,
+    from_effects,
     from_factors,
     from_samples,
     from_stack,
@@ -39,6 +39,7 @@ from ..assemble import (
     read_stack,
     read_tensor,
     real_array,
+    unlisted,
 )
 from ..grams import Approximation, make_approximation
 from ..kernels import as_kernels, as_precomputed
@@ -46,8 +47,9 @@ from ..losses import _NAMES as LOSSES
 from ..losses import Loss, make_loss
 from ..penalties import MixingPenalty, make_penalty
 from ..problem import Certificate, Point, Problem, Solution, Status
-from ..solvers import solve
+from ..solvers import ActiveKernels, solve
 from ..weightings import SignedSum, Weighting, make_mixing, weighed
+from .parts import Parts, sample_of_rows
 
 NUMBERS = [np.float64, np.float32]
 HOMES = {  # the estimator of each kind of targets that a loss reads
@@ -69,6 +71,7 @@ class PreparedFit:
     penalty: MixingPenalty | Weighting
     dual_sum: float | None = 0.0  # what the duals of each problem sum to, None without an intercept
     psd: str = "check"  # what to do if weights below zero make a sum of kernels indefinite
+    sample: Any = None  # some of the rows, None for precomputed stacks
 
     @property
     def subproblems(self) -> Sequence[Subproblem]:
@@ -147,7 +150,7 @@ class AdviceWarning(UserWarning):
     """An answer that is optimal, and perhaps not what was wanted; ``warnings.simplefilter`` can silence this class."""
 
 
-class MKLEstimator(BaseEstimator):
+class MKLEstimator(Parts):
     """The part of an estimator that does not depend on what is predicted.
 
     What does depend on it are three methods: `_read_targets`, which reads y; `_choose`, the loss of each problem and
@@ -350,7 +353,17 @@ class MKLEstimator(BaseEstimator):
         given = {"weight": targets.weight, **self._column_facts(frame)}
         if options.approximation is None:
             return from_samples(X, self._bank, options, **given)
+        effects = None if whole or not options.approximation.exact or not self._on_bank else unlisted(self._bank)
+        if effects is not None:
+            return from_effects(X, effects, options, **given)
         return from_factors(X, self._bank, options, progress=bool(self.progress), whole=whole, **given)
+
+    @property
+    def _on_bank(self) -> bool:
+        """Whether penalty and solver are for banks that are never listed."""
+        chosen = isinstance(self.solver, ActiveKernels) or self.solver in ("auto", ActiveKernels.name)
+        penalty = make_mixing(self.penalty)
+        return chosen and isinstance(penalty, MixingPenalty) and penalty.on_simplex
 
     # -- solving ------------------------------------------------------------------------------------------
 
@@ -386,7 +399,12 @@ class MKLEstimator(BaseEstimator):
         self._lacking = self._count_lacking(samples) if self._absent else {}
         loss, dual_sum = self._choose(loss, targets)
         assembly = _sized(self._assemble(samples, X, options, targets), options, targets)
-        return _posed(assembly, options, targets, loss, penalty, dual_sum)
+        posed = _posed(assembly, options, targets, loss, penalty, dual_sum)
+        return replace(posed, sample=self._some_rows(samples, targets))
+
+    def _some_rows(self, X: Any, targets: Targets) -> Any:
+        """Return some of the rows that count, for what is said of parts; None for precomputed stacks."""
+        return None if self._precomputed else sample_of_rows(X, targets.rows)
 
     def _prepare_fold(self, fold: Fold, y: Any, weight: Array) -> PreparedFit:
         """Do the same for a fold of kernels that are there."""
@@ -459,6 +477,7 @@ class MKLEstimator(BaseEstimator):
         each = np.repeat(weights, [outputs_of(solution) for solution in solutions], axis=0)  # (n_outputs, m)
         self._predictor = prepared.assembly.predictor(prepared.targets, each, coef, intercept)
         self._certificates = [solution.certificate for solution in solutions]
+        self._keep_parts(prepared.assembly, prepared.sample)
         self._n_samples = rows.shape[0]
         self.support_ = xp.take(rows, vectors)
         self.problem_names_ = [subproblem.name for subproblem in prepared.subproblems]
@@ -476,6 +495,12 @@ class MKLEstimator(BaseEstimator):
         self.n_iter_ = single(np.array([solution.n_iter for solution in solutions]))
         self.history_ = single([solution.history for solution in solutions])
         self.status_ = single([solution.status.value for solution in solutions])
+
+    def _keep_parts(self, assembly: Assembly, sample: Any) -> None:
+        """Keep what is needed to take decision values apart."""
+        self.__dict__.pop("_effects", None)  # of an earlier fit
+        self._columns, self._sample = assembly.columns, sample
+        self._kinds = {effect.on[0]: effect.basis.kind for effect in assembly.singles}
 
     # -- predicting ---------------------------------------------------------------------------------------
 
@@ -536,6 +561,7 @@ class MKLEstimator(BaseEstimator):
             stationarity=getattr(self, "stationarity_", None),
             lacking=getattr(self, "_lacking", None),
             advice=getattr(self, "advice_", ()),
+            kinds=list(self._kinds.values()),
         )
 
     @property

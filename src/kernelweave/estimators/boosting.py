@@ -61,6 +61,11 @@ class Ballot:
         outputs = self.voters.decide(X)
         return outputs @ like(outputs, self.problem)
 
+    def shares(self, X: Any, owner: np.ndarray, parts: int) -> Array:  # (n, parts, n_problems)
+        """Return what each part adds to the decision values, each kernel's part being that of its ``owner``."""
+        outputs = self.voters.shares(X, owner, parts)
+        return outputs @ like(outputs, self.problem)
+
 
 class BoostedMKLClassifier(MKLClassifier):
     """Classification by SVMs with one kernel each, which vote.

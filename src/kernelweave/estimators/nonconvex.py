@@ -41,6 +41,7 @@ from ..solvers.svm import SETTINGS as SVM
 from ..solvers.svm import on_features
 from .base import PreparedFit, single
 from .classify import MKLClassifier
+from .parts import BY, Partition, sample_of_rows
 
 MODELS = ("nlmkl-p1", "gmkl", "lmkl-softmax", "lmkl-sigmoid")
 PRECISE = 1e-6  # relative gap of each SVM over tol, so that falls of the objective can be told from errors
@@ -316,7 +317,9 @@ class NonconvexMKLClassifier(MKLClassifier):
         if not self._precomputed:  # the rows that count, in their order, are all there is from here on
             X, kept = X[targets.rows], replace(targets, n_rows=targets.rows.size)
         alone = make_penalty("uniform")  # on the one kernel that parameters make
-        return PreparedFit(self._combination(X, frame, options, kept), targets, loss, alone, dual_sum)
+        sample = None if self._precomputed else sample_of_rows(X, np.arange(X.shape[0]))
+        made = self._combination(X, frame, options, kept)
+        return PreparedFit(made, targets, loss, alone, dual_sum, sample=sample)
 
     def _check_all(self) -> tuple[Options, Loss]:
         """Refuse parameters that make no sense, before any work is done."""
@@ -417,6 +420,17 @@ class NonconvexMKLClassifier(MKLClassifier):
         self.dual_gap_ = float("nan")
 
     # -- reporting ----------------------------------------------------------------------------------------
+
+    def _partition(self, by: str) -> Partition:
+        """Return which part each kernel belongs to; a product of all kernels is one part, however it is asked."""
+        if self.model != "gmkl":
+            return super()._partition(by)
+        check_choice("by", by, BY)
+        widths, names = np.atleast_2d(self.weights_), self.kernel_names_
+        used = np.flatnonzero(widths.any(axis=0))
+        columns = tuple(sorted({j for k in used.tolist() for j in self._column_set(k)}))
+        title = self._titles([columns])[0] if by == "columns" else f"product of {used.size} kernels"
+        return Partition([title], [columns], np.zeros(len(names), dtype=int))
 
     def certificate(self) -> Any:
         """Return how far from stationary the answer is; the problem is not convex, so nothing bounds its optimum.

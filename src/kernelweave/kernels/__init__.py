@@ -10,6 +10,7 @@ with ``+``.
 """
 
 from .base import Kernel, Normalised, PreparedKernels, Product, Scaled, Sum, evaluate
+from .effects import Effect, Effects, effects
 from .families import (
     as_kernels,
     as_precomputed,
@@ -54,6 +55,8 @@ __all__ = [
     "Chi2",
     "Constant",
     "Cosine",
+    "Effect",
+    "Effects",
     "Equality",
     "HistogramIntersection",
     "Jaccard",
@@ -77,6 +80,7 @@ __all__ = [
     "constant",
     "cosine",
     "default_bank",
+    "effects",
     "equality",
     "evaluate",
     "from_distance",

@@ -42,6 +42,7 @@ class Kernel(ABC):
     on: Any = field(default=None, kw_only=True)
     group: str | None = field(default=None, kw_only=True)
     _label: str | None = field(default=None, init=False, repr=False, compare=False)
+    _price: float = field(default=1.0, init=False, repr=False, compare=False)  # what its weight costs, once resolved
 
     _always: ClassVar[tuple[str, ...]] = ()  # parameters that the name shows even at their default
     __array_ufunc__ = None  # so that numpy scalars leave multiplication to us
@@ -81,6 +82,11 @@ class Kernel(ABC):
         return True
 
     @property
+    def columns(self) -> tuple[int, ...] | None:
+        """The positions that a resolved kernel looks at, in order; None means all columns."""
+        return None if self.on is None else tuple(sorted(set(self.on)))
+
+    @property
     def accepts_sparse(self) -> bool:
         """Whether X may be a sparse matrix."""
         return True
@@ -104,6 +110,10 @@ class Kernel(ABC):
             xp = namespace(X)
             return xp.concat([xp.linalg.diagonal(block) for block in blocks])
         return np.concatenate([np.diagonal(block) for block in blocks]) if blocks else np.empty(0)
+
+    def features(self, X: Any) -> Array | None:  # (n, d), columns already chosen -> (n, r)
+        """Functions whose inner product the kernel is, where they are few and known; None where not."""
+        return None
 
     @property
     def _needs_data(self) -> bool:
@@ -222,6 +232,10 @@ class Kernel(ABC):
 
     def _labelled(self, label: str) -> Kernel:
         object.__setattr__(self, "_label", label)
+        return self
+
+    def _priced(self, price: float) -> Kernel:
+        object.__setattr__(self, "_price", price)
         return self
 
     def _settled(self, X: Any, Z: Any) -> Kernel:
@@ -366,6 +380,11 @@ class _Combination(Kernel):
         return reduce(type(self)._join, (kernel.diagonal(X) for kernel in self.kernels))
 
     @property
+    def columns(self) -> tuple[int, ...] | None:
+        parts = [kernel.columns for kernel in self.kernels]
+        return None if None in parts else tuple(sorted({j for part in parts if part is not None for j in part}))
+
+    @property
     def psd(self) -> bool | None:
         return True if all(kernel.psd for kernel in self.kernels) else None
 
@@ -432,6 +451,10 @@ class Sum(_Combination):
     _sign = "+"
     _join = staticmethod(iadd)
 
+    def features(self, X: Any) -> Array | None:
+        parts = [known_features(kernel, X) for kernel in self.kernels]
+        return None if any(part is None for part in parts) else namespace(parts[0]).concat(parts, axis=1)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Product(_Combination):
@@ -454,6 +477,10 @@ class Product(_Combination):
     _sign = "*"
     _join = staticmethod(imul)
 
+    def features(self, X: Any) -> Array | None:
+        parts = [known_features(kernel, X) for kernel in self.kernels]
+        return None if any(part is None for part in parts) else reduce(row_products, parts)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Wrapper(Kernel):
@@ -467,6 +494,10 @@ class _Wrapper(Kernel):
             raise TypeError(f"{type(self).__name__} takes a kernel; got {self.kernel!r}.")
         if self.group is None:
             object.__setattr__(self, "group", self.kernel.group)
+
+    @property
+    def columns(self) -> tuple[int, ...] | None:
+        return self.kernel.columns if self.on is None else super().columns
 
     @property
     def psd(self) -> bool | None:
@@ -546,6 +577,10 @@ class Scaled(_Wrapper):
     def self_similarity(self, X: Any) -> np.ndarray:
         return self.scale * self.kernel.self_similarity(X)
 
+    def features(self, X: Any) -> Array | None:
+        inner = known_features(self.kernel, X)
+        return None if inner is None else self.scale**0.5 * inner
+
     def _head(self, asked: Kernel) -> str:
         return f"{_short(self.scale)} * {_bracketed(self.kernel, Sum)}"
 
@@ -617,6 +652,17 @@ class _Measured:
         if kernel not in self._known:
             self._known[kernel] = kernel._lengths(self.Z)
         return self._known[kernel]
+
+
+def known_features(kernel: Kernel, X: Any) -> Array | None:  # (n, d) -> (n, r)
+    """Functions of the rows of X whose inner product a resolved kernel is; None where they are not known."""
+    return kernel.features(_block(kernel, X))
+
+
+def row_products(A: Array, B: Array) -> Array:  # (n, a), (n, b) -> (n, a b)
+    """Products of each two columns, one of either table."""
+    xp = namespace(A)
+    return xp.reshape(A[:, :, None] * B[:, None, :], (A.shape[0], A.shape[1] * B.shape[1]))
 
 
 # -- columns --------------------------------------------------------------------------------------------

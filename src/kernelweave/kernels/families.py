@@ -12,6 +12,7 @@ import numpy as np
 
 from . import sets, strings, vector
 from .base import Kernel
+from .effects import effects
 
 
 def _grid(kind: type[Kernel], on: Any, group: str | None, **parameters: Any) -> list[Kernel]:
@@ -360,6 +361,7 @@ NAMES: dict[str, Function[[], list[Kernel]]] = {
     "constant": constant,
     "cosine": cosine,
     "equality": equality,
+    "effects": effects,
     "histogram_intersection": histogram_intersection,
     "jaccard": jaccard,
     "laplacian": laplacian,

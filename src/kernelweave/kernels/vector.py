@@ -130,6 +130,9 @@ class Linear(_Dot):
     def finish(self, S: np.ndarray) -> np.ndarray:
         return S
 
+    def features(self, X: Any) -> Array:
+        return X.toarray() if issparse(X) else X
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Polynomial(_Gamma, _Dot):
@@ -582,6 +585,9 @@ class Constant(_Anywhere):
 
     def self_similarity(self, X: Any) -> Array:
         return _filled(X, X.shape[:1], self.value)
+
+    def features(self, X: Any) -> Array:
+        return _filled(X, (X.shape[0], 1), self.value**0.5)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..problem import Problem
 from . import literature
+from .active import ActiveKernels
 from .ascent import Ascent
 from .base import Solver, solve
 from .choose import choose
@@ -22,6 +23,7 @@ from .ssnal import SsNAL
 __all__ = [
     "SMO",
     "SQP",
+    "ActiveKernels",
     "Ascent",
     "Coordinate",
     "FrankWolfe",
@@ -38,7 +40,9 @@ __all__ = [
     "solve",
 ]
 
-_DEFAULT = (SQP, Ascent, SMO, Proximal, Interior, SsNAL, Newton, NewtonCG, Coordinate, Rows, Mirror, FrankWolfe)
+_ON_KERNELS = (SQP, Ascent, SMO, Proximal, NewtonCG, Mirror, FrankWolfe, ActiveKernels)
+_ON_FEATURES = (Interior, SsNAL, Newton, Coordinate, Rows)
+_DEFAULT = _ON_KERNELS + _ON_FEATURES
 _NAMES: dict[str, type[Solver]] = {solver.name: solver for solver in _DEFAULT + literature.METHODS}
 
 
