@@ -6,10 +6,10 @@ of pairs over columns, 1, 3, 10 or no pairs at all; then, on small sets, whether
 columns together do better, each along C. "columns" is the same without pairs. SVC has its C and gamma chosen from 5 x 5
 on the same rows. Explainable boosting, HistGradientBoosting and xRFM are as they come.
 
-Small sets: --small-splits splits (10), 70 % for training, five folds inside. Large sets: up to --rows training rows and 5000 others for
-testing, --splits splits, and choices on a third of up to 2000 training rows held out. Everybody has the same rows.
-Choices count in the seconds, which are CPU seconds on one thread; categories of adult are told to those who take them
-(ours, boosted trees, explainable boosting).
+Small sets: --small-splits splits (10), 70 % for training, five folds inside. Large sets: up to --rows training rows and
+5000 others for testing, --splits splits, and choices on a third of up to 2000 training rows held out. Everybody has the
+same rows. Choices count in the seconds, which are CPU seconds on one thread; categories of adult are told to those who
+take them (ours, boosted trees, explainable boosting).
 Cells are written as they are made, and a second start goes on where the first one stopped.
 """
 
