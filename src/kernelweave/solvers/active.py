@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,6 +25,7 @@ class ActiveSettings:
     rough: float = 0.05  #: gap to which the kernels in play are first solved
     share: float = 0.3  #: of the gap that is left, to which they are solved next
     fine: float = 0.5  #: of the gap asked for, to which they are solved last
+    slack: float = 0.1  #: of the gap, by which the upper bound may be off before other duals are tried for it
     wide: int = 6000  #: columns of features up to which a step may have a matrix of them all
     steps: int = 100_000  #: most steps of the solver on the kernels in play
 
@@ -44,7 +45,9 @@ class ActiveState:
     left: np.ndarray  # (m,) which kernels have left once; where they return they stay, or rounds might never end
     goal: float = SETTINGS.rough  # gap to which the kernels in play are solved
     gap: float = np.inf  # of the kernels in play
-    waiting: list[Array] = field(default_factory=list)  # duals of a primal point that is another than the dual one
+    upper: float = np.inf  # bound of theirs
+    primal: Array | None = None  # duals of the upper bound, unless those of the lower one do
+    second: bool = False  # whether these were the last ones judged
 
 
 class ActiveKernels(Solver):
@@ -88,14 +91,15 @@ class ActiveKernels(Solver):
         return ActiveState(tol, kernels, beta, problem.penalty.weights(q), q, np.zeros(m, dtype=bool))
 
     def step(self, problem: Problem, state: ActiveState) -> bool:
-        if state.waiting:
-            state.beta = state.waiting.pop()
+        state.second = state.primal is not None
+        if state.primal is not None:
+            state.beta, state.primal = state.primal, None
         else:
             found = self._solve(problem, state)
             state.weights = np.zeros(problem.gram.shape[1])
             state.weights[state.kernels] = found.weights
-            state.beta, state.gap = found.beta, found.gap
-            state.waiting = _apart(found)
+            state.beta, state.gap, state.upper = found.beta, found.gap, found.certificate.upper
+            state.primal = found.coef / (found.certificate.scale or 1.0)
         state.q = problem.gram.energies(state.beta)
         return True
 
@@ -109,16 +113,19 @@ class ActiveKernels(Solver):
         return Point(state.beta, state.weights, state.q, problem.gram.decision(state.beta, state.weights))
 
     def adapt(self, problem: Problem, state: ActiveState, certificate: Certificate) -> Status | None:
-        if state.waiting:
+        if state.second:
             return None
+        if certificate.upper <= state.upper + SETTINGS.slack * abs(state.upper) * max(state.gap, state.tol):
+            state.primal = None  # the duals of the lower bound do for the upper one, too
         worth = state.q / problem.penalty.prices(state.q.size)
         kept, fine = _in_use(state, worth), SETTINGS.fine * state.tol
         state.left[np.setdiff1d(state.kernels, kept)] = True
         new = _violators(state, worth, max(SETTINGS.grow, int(SETTINGS.double * kept.size)))
-        if not new.size and (state.goal <= fine or state.gap > state.goal):
+        if not new.size and state.primal is None and (state.goal <= fine or state.gap > state.goal):
             return Status.STALLED  # those in play are solved as well as can be, and nothing is to be added
         state.kernels = np.sort(np.concatenate([kept, new]))
-        state.goal = max(fine, min(state.goal, SETTINGS.share * certificate.gap))
+        left = certificate.gap if new.size else min(certificate.gap, state.goal)
+        state.goal = max(fine, min(state.goal, SETTINGS.share * left))
         return None
 
 
@@ -146,11 +153,3 @@ def _quickest(problem: Problem) -> str | Solver:
     except ValueError:
         return "auto"
     return Interior()
-
-
-def _apart(found: Solution) -> list[Array]:
-    """Return the duals of the primal point, where they are not those of the dual one or a multiple of them."""
-    scale = found.certificate.scale
-    primal, dual = found.coef / scale if scale else found.coef, found.beta / (found.certificate.dual_scale or 1.0)
-    xp = namespace(dual)
-    return [] if bool(xp.all(xp.abs(primal - dual) <= 1e-12 * xp.max(xp.abs(dual)))) else [primal]
