@@ -79,6 +79,19 @@ KERNELS = [
     K.Chi2() * K.Constant(2.0),
     K.Effects(on=1),
     K.Effects(include=[(0, 2)], rank=3),
+    K.Tanimoto(),
+    K.Jaccard(on=[0, 1]),
+    K.Equality(),
+    K.Ordinal(),
+    K.Ordinal(low=-1.0, high=[1.0, 2.0], on=[1, 3]),
+    3.0 * K.Tanimoto(on=[0, 1]) + K.Jaccard(),
+]
+STRING_KERNELS = [  # with tests of their own
+    K.Spectrum(2),
+    K.Spectrum(3).normalised(),
+    K.Mismatch(3, mismatches=1),
+    K.Mismatch(3, mismatches=2, alphabet=4),
+    2.0 * K.Spectrum(1) + K.Mismatch(2),
 ]
 PENALTIES = [
     penalties.Fixed(),
@@ -228,4 +241,4 @@ def label(instance) -> str:
 
 def spelled(instance) -> str:
     """Return the repr without addresses, which differ from process to process."""
-    return re.sub(r" at 0x[0-9a-f]+", "", repr(instance))
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(instance))

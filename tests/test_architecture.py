@@ -27,6 +27,11 @@ CONCRETE = {  # losses and penalties, by name
     if isinstance(thing, type) and issubclass(thing, base) and thing is not base
 }
 NAMED = {  # files that name one all the same, and why
+    "estimators/choosing.py": {
+        "Fixed": "a kernel alone is fixed weights, and a sum of fixed weights is one kernel",
+        "L1": "a candidate that is tried by default",
+        "Lp": "a candidate that is tried by default",
+    },
     "solvers/ascent.py": {"Fixed": "where the first proximal stage begins is an SVM at even weights"},
     "solvers/newton_cg.py": {"Fixed": "where the first proximal stage begins is a model at even weights"},
     "solvers/proximal.py": {"Fixed": "where the first proximal stage begins is an SVM at even weights"},

@@ -107,7 +107,7 @@ def test_rounds_agree_with_alternation(n, C, penalty):
 @pytest.mark.parametrize("penalty", [penalties.L1(), penalties.Lp(1.1), penalties.Lp(2)], ids=label)
 def test_rounds_find_the_optimum_of_small_problems(penalty, loss, monkeypatch):
     monkeypatch.setattr("kernelweave.solvers.base.TINY", 0)
-    monkeypatch.setattr("kernelweave.solvers.sqp.SETTINGS", replace(sqp.SETTINGS, least=12))
+    monkeypatch.setattr("kernelweave.solvers.sqp.SETTINGS", replace(sqp.SETTINGS, first=12, few=8, many=3))
     for C in (1e-3, 1e-2, 0.1, 1.0, 30.0):
         problem, other = small(penalty, loss, C=C), "smo" if penalty.smooth else "proximal"
         assert_same_optimum(solve(problem, "sqp", tol=1e-5), solve(problem, other, tol=1e-5))

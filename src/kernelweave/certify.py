@@ -13,6 +13,8 @@ from .problem import Certificate, Point, Problem
 
 ROUNDING = 1e-13  # share of the size of kernels that their products may be off by
 NEAR = 1e-3  # how far from 1 the neighbouring scales are
+GROWTH = 5.0  # of the steps away from 1 in a search for the best scale
+FINE = 1e-3  # share of the interval it is in to which that is found
 
 
 def certify(problem: Problem, point: Point, *, trust: bool = False, rescale: bool = True) -> Certificate:
@@ -38,7 +40,7 @@ def certify(problem: Problem, point: Point, *, trust: bool = False, rescale: boo
     beta, q, f = point.beta, point.q, point.f
     if not trust or q is None or f is None:
         beta = problem.feasible(beta)
-        q, f = problem.gram.energies(beta), problem.gram.decision(beta, point.weights)
+        q, f = problem.gram.energies_and_decision(beta, point.weights)
     lower, dual_scale = dual_value(problem, beta, q)
     upper, scale, intercept = primal_value(problem, point.weights, q, f, lower, rescale)
     return Certificate(lower, upper, scale, intercept, dual_scale, _rounding(problem, point.weights))
@@ -97,9 +99,22 @@ def primal_value(
     best = (value(1.0)[0], 1.0)
     sides = (value(1.0 - NEAR)[0] - best[0], value(1.0 + NEAR)[0] - best[0]) if moves else (0.0, 0.0)
     if moves and not 0.0 <= min(sides) <= max(sides) <= 0.01 * (best[0] - lower):
-        found = minimize_scalar(lambda t: value(t)[0], bounds=(0.0, 2.0), method="bounded", options={"xatol": 1e-5})
-        best = min(best, (float(found.fun), float(found.x)), (value(0.0)[0], 0.0))
+        best = min(best, _lowest(lambda t: value(t)[0], best[0], sides), (value(0.0)[0], 0.0))
     return best[0], best[1], value(best[1])[1]
+
+
+def _lowest(value: Callable[[float], float], at_one: float, sides: tuple[float, float]) -> tuple[float, float]:
+    """Return the least value of a convex function of the scale, and where: steps away from 1 grow until it rises."""
+    way, last, far = (-1.0 if sides[0] < sides[1] else 1.0), NEAR, GROWTH * NEAR
+    lowest, next_one = at_one + min(sides), value(1.0 + way * far)
+    while far < 1.0 and next_one < lowest:
+        lowest, last, far = next_one, far, min(GROWTH * far, 1.0)
+        next_one = value(1.0 + way * far)
+    ends = sorted((1.0 + way * last / GROWTH, 1.0 + way * far))
+    if min(sides) >= 0.0:
+        ends = [1.0 - NEAR, 1.0 + NEAR]
+    found = minimize_scalar(value, bounds=ends, method="bounded", options={"xatol": 1e-5 + FINE * (ends[1] - ends[0])})
+    return float(found.fun), float(found.x)
 
 
 def _along(problem: Problem, cost: Callable[[float], float], f: Array) -> Callable[[float], tuple[float, Any]]:

@@ -60,6 +60,7 @@ class Assembly(ABC):
 
     gram: GramStack  # the kernels that are not zero
     names: Sequence[str]  # (m,) all kernels
+    groups: Sequence[str | None]  # (m,) what each kernel belongs to
     kept: np.ndarray  # positions among all kernels of those in `gram`
     scales: np.ndarray  # (m,) factor of each kernel, 0 where it was left out
     lost: np.ndarray | None  # (m,) share of each kernel's trace that an approximation lost; None without one
@@ -101,9 +102,22 @@ class Assembly(ABC):
         ``gram`` is what the answer was found on: this assembly's, or a part of it.
         """
 
+    def rescaled(
+        self,
+        factors: np.ndarray,  # of the kernels in `gram`
+    ) -> Assembly:
+        """Return the same with each kernel times its factor."""
+        raise NotImplementedError
+
+    def _rescaled_scales(self, factors: np.ndarray) -> np.ndarray:  # (m,)
+        scales = self.scales.copy()
+        scales[self.kept] *= factors
+        return scales
+
     def cut(self, penalty: MixingPenalty) -> MixingPenalty:
         """Return the penalty on the kernels kept: parameters with one entry per kernel lose entries too."""
         m = len(self.names)
+        penalty = penalty.grouped(self.groups)
         penalty.check(m)
         if self.kept.size == m:
             return penalty

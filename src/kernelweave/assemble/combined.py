@@ -99,7 +99,7 @@ class SquaredSum(ProductAssembly, Combination):
 
 def squared_sum(made: KernelAssembly) -> SquaredSum:
     """Return the squares of weighted sums of stored kernels."""
-    return SquaredSum(made.gram, made.names, made.kept, made.scales, None, made, 2)
+    return SquaredSum(made.gram, made.names, made.groups, made.kept, made.scales, None, made, 2)
 
 
 @dataclass(frozen=True)
@@ -176,9 +176,9 @@ def gaussian_product(X: Any, bank: Sequence[Kernel], cost: float, power: int) ->
         columns = np.arange(X.shape[1]) if kernel.on is None else np.asarray(kernel.on)
         values = np.full(columns.size, kernel.gamma)
         rows.append(csr_array((values, columns, [0, columns.size]), shape=(1, X.shape[1])))
-    names, m = [kernel.name for kernel in bank], len(bank)
-    widths = vstack(rows).tocsr()
-    return GaussianProduct(None, names, np.arange(m), np.ones(m), None, X, widths, cost, power, list(bank))
+    names, groups, m = [kernel.name for kernel in bank], [kernel.group for kernel in bank], len(bank)
+    widths, every = vstack(rows).tocsr(), np.arange(m)
+    return GaussianProduct(None, names, groups, every, np.ones(m), None, X, widths, cost, power, list(bank))
 
 
 def gaussian(X: Any, Z: Any, width: np.ndarray) -> np.ndarray:  # (n, d), (p, d), (d,) -> (n, p)
@@ -381,4 +381,4 @@ def gated_sum(made: KernelAssembly, kind: str, weight: np.ndarray) -> GatedSum:
     assert isinstance(made.gram, DenseGram)
     X = made.X.astype(float)
     gate = make_gate(kind, X, weight)
-    return GatedSum(made.gram, made.names, made.kept, made.scales, None, made, X, weight, gate)
+    return GatedSum(made.gram, made.names, made.groups, made.kept, made.scales, None, made, X, weight, gate)

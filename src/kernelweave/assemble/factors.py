@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -44,6 +44,12 @@ class FactorAssembly(Assembly):
     approximation: Approximation
     like: Array  # an empty array where the samples are
     kernels: list[Kernel]  # (m,) resolved
+    factors: Any = 1.0  # (kernels kept,) what the features were multiplied by after they were made, squared
+
+    def rescaled(self, factors: np.ndarray) -> FactorAssembly:
+        features = self.gram.features * like(self.gram.features, self.gram.per_column(np.sqrt(factors)))
+        gram = LowRankGram(namespace(features).astype(features, self.gram.features.dtype, copy=False), self.gram.ranks)
+        return replace(self, gram=gram, scales=self._rescaled_scales(factors), factors=self.factors * factors)
 
     @property
     def storage(self) -> str:
@@ -60,7 +66,8 @@ class FactorAssembly(Assembly):
         """Features are positive semidefinite by construction: there is nothing to refuse."""
 
     def predictor(self, targets: Targets, weights: np.ndarray, coef: Array, intercept: np.ndarray) -> FactorExpansion:
-        columns = np.repeat(weights[:, self.kept].T, self.gram.ranks, axis=0)  # (D, n_outputs)
+        kept = weights[:, self.kept] * np.sqrt(self.factors)
+        columns = np.repeat(kept.T, self.gram.ranks, axis=0)  # (D, n_outputs)
         z = self.gram.rmatvec(namespace(coef).matrix_transpose(coef)) * like(coef, columns)
         shape = (targets.n_rows, len(self.names))
         return FactorExpansion(self.maps.predictor(z), like(coef, intercept), self.like, shape, self.kept)
@@ -94,6 +101,7 @@ def from_factors(
     weight: Array,  # (n,)
     names: Sequence[str] | None = None,  # (d,)
     frame: Any = None,
+    views: Mapping[str, tuple[int, ...]] | None = None,
     progress: bool = False,
     whole: bool = False,
 ) -> FactorAssembly:
@@ -113,6 +121,8 @@ def from_factors(
         Names of the columns.
     frame : DataFrame, optional
         What the user passed, for column selectors.
+    views : mapping from str to tuple of int, optional
+        Columns of each view.
     progress : bool, default=False
         Show a bar.
     whole : bool, default=False
@@ -133,8 +143,8 @@ def from_factors(
     array([1., 1.])
     """
     assert options.approximation is not None
-    bank = resolve_bank(X, kernels, options, weight, names, frame)
-    labels = [kernel.name for kernel in bank]
+    bank = resolve_bank(X, kernels, options, weight, names, frame, views)
+    labels, groups = [kernel.name for kernel in bank], [kernel.group for kernel in bank]
     _check_definite(bank, options)
     made = options.approximation.factorise(
         bank,
@@ -149,7 +159,7 @@ def from_factors(
     say_dropped(labels, made.scales, options.normalize)
     lost = None if options.approximation.exact else made.lost
     return FactorAssembly(
-        made.gram, labels, made.kept, made.scales, lost, made.maps, options.approximation, empty_like(X), bank
+        made.gram, labels, groups, made.kept, made.scales, lost, made.maps, options.approximation, empty_like(X), bank
     )
 
 

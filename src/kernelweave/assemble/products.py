@@ -44,17 +44,19 @@ def paired(assembly: Assembly, penalty: Any, options: Options) -> Assembly:
     """Return the assembly of what a penalty weighs: the kernels, or products of them."""
     if not weighs_products(penalty):
         return assembly
-    names, kept, scales, lost = assembly.names, assembly.kept, assembly.scales, assembly.lost
+    names, groups = assembly.names, assembly.groups
+    kept, scales, lost = assembly.kept, assembly.scales, assembly.lost
     gram = products_for(assembly.gram, penalty)
     if gram.linear_terms:
-        names, kept, scales = [*names, UNITY], np.append(kept, len(names)), np.append(scales, 1.0)
+        kept, scales = np.append(kept, len(names)), np.append(scales, 1.0)
+        names, groups = [*names, UNITY], [*groups, None]
         lost = None if lost is None else np.append(lost, 0.0)
     if isinstance(gram, FactorProducts):
         assert isinstance(assembly, FactorAssembly)
         check_products_memory(gram, options.memory)
-        return FactorProductAssembly(gram, names, kept, scales, lost, assembly)
+        return FactorProductAssembly(gram, names, groups, kept, scales, lost, assembly)
     assert isinstance(assembly, KernelAssembly)
-    return ProductAssembly(gram, names, kept, scales, lost, assembly, gram.degree)
+    return ProductAssembly(gram, names, groups, kept, scales, lost, assembly, gram.degree)
 
 
 @dataclass(frozen=True)

@@ -160,29 +160,39 @@ def combine(stack, index, weights, active):
 @njit(**FAST)
 def weighted_columns_part(stack, delta, index, rows, kernels):
     """Columns ``index`` times ``delta``, at some rows and for some kernels only."""
-    a, m = kernels.size, stack.shape[2]
-    out = np.zeros((rows.size, a))
+    out = np.zeros((rows.size, kernels.size))
+    add_columns(stack, delta, index, rows, kernels, out)
+    return out
+
+
+@njit(**FAST)
+def add_columns(stack, delta, index, rows, kernels, out):
+    """Add columns ``index`` times ``delta``, at some rows and for some kernels, to ``out`` (rows, kernels)."""
+    a, whole = kernels.size, kernels.size == stack.shape[2]
     for top in range(0, rows.size, TILE):
         bottom = min(top + TILE, rows.size)
         s = 0
-        while s < index.size:
-            if a == m and s + 4 <= index.size:
-                c0, c1, c2, c3 = stack[index[s]], stack[index[s + 1]], stack[index[s + 2]], stack[index[s + 3]]
-                d0, d1, d2, d3 = delta[s], delta[s + 1], delta[s + 2], delta[s + 3]
-                for r in range(top, bottom):
-                    j, target = rows[r], out[r]
-                    e0, e1, e2, e3 = c0[j], c1[j], c2[j], c3[j]
-                    for k in range(m):
-                        target[k] += d0 * e0[k] + d1 * e1[k] + d2 * e2[k] + d3 * e3[k]
-                s += 4
-            else:
-                column, weight = stack[index[s]], delta[s]
-                for r in range(top, bottom):
-                    entry, target = column[rows[r]], out[r]
+        while s + 4 <= index.size:
+            c0, c1, c2, c3 = stack[index[s]], stack[index[s + 1]], stack[index[s + 2]], stack[index[s + 3]]
+            d0, d1, d2, d3 = delta[s], delta[s + 1], delta[s + 2], delta[s + 3]
+            for r in range(top, bottom):
+                j, target = rows[r], out[r]
+                e0, e1, e2, e3 = c0[j], c1[j], c2[j], c3[j]
+                if whole:
                     for k in range(a):
-                        target[k] += weight * entry[kernels[k]]
-                s += 1
-    return out
+                        target[k] += d0 * e0[k] + d1 * e1[k] + d2 * e2[k] + d3 * e3[k]
+                else:
+                    for k in range(a):
+                        z = kernels[k]
+                        target[k] += d0 * e0[z] + d1 * e1[z] + d2 * e2[z] + d3 * e3[z]
+            s += 4
+        while s < index.size:
+            column, weight = stack[index[s]], delta[s]
+            for r in range(top, bottom):
+                entry, target = column[rows[r]], out[r]
+                for k in range(a):
+                    target[k] += weight * entry[kernels[k]]
+            s += 1
 
 
 @njit(**FAST)
@@ -210,3 +220,32 @@ def asymmetry(stack):
                         if not apart <= worst[k] and worst[k] == worst[k]:
                             worst[k] = apart
     return worst
+
+
+@njit(**FAST)
+def turned(stack, cosine, sine):
+    """Sum of ``K_k[i, j] sin(t_i - t_j)`` of each kernel: zero, up to rounding, if it is symmetric."""
+    n, m = stack.shape[0], stack.shape[2]
+    total, row = np.zeros(m), np.empty(m)
+    for i in range(n):
+        row[:] = 0.0
+        for j in range(n):
+            weight, entry = sine[i] * cosine[j] - cosine[i] * sine[j], stack[i, j]
+            for k in range(m):
+                row[k] += weight * entry[k]
+        total += row
+    return total
+
+
+@njit(**FAST)
+def samples_first(kernels, out):
+    """Copy kernels ``kernels[k, i, j]`` to ``out[i, j, k]``, tile by tile."""
+    m, n = kernels.shape[:2]
+    for i in range(n):
+        for left in range(0, n, TILE):
+            right = min(left + TILE, n)
+            for top in range(0, m, 8):
+                for k in range(top, min(top + 8, m)):
+                    source = kernels[k, i]
+                    for j in range(left, right):
+                        out[i, j, k] = source[j]

@@ -108,7 +108,7 @@ class BoostedMKLClassifier(MKLClassifier):
         Certified relative duality gap, the largest of these SVMs.
     objective_, n_iter_, history_, status_
         Of each of these SVMs.
-    support_, intercept_, classes_, problem_names_, kernel_names_, kernel_scales_, approximation_error_, storage_, ...
+    support_, intercept_, classes_, problem_names_, kernel_names_, kernel_groups_, kernel_scales_, storage_, ...
         As for `MKLClassifier`.
 
     References

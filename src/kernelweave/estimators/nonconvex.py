@@ -247,7 +247,7 @@ class NonconvexMKLClassifier(MKLClassifier):
         SVMs trained.
     history_ : Descent or list of Descent
         Objective and stationarity along the fit; the objective, ``history_.upper``, never rises.
-    kernel_names_, kernel_scales_, dual_coef_, support_, intercept_, classes_, problem_names_, status_, storage_
+    kernel_names_, kernel_groups_, kernel_scales_, dual_coef_, support_, intercept_, classes_, problem_names_, ...
         As for `MKLClassifier`. Of samples that are copies of each other, only the first may be in `support_`.
 
     Examples
@@ -310,7 +310,8 @@ class NonconvexMKLClassifier(MKLClassifier):
         check_together("sample_weight", sample_weight, X)
         targets = self._read_targets(X, y, sample_weight)
         loss, dual_sum = self._choose(loss, targets)
-        if not self._precomputed and targets.rows.size <= TINY and X.shape[0] * X.shape[1] <= COMPARED:
+        compared = not self._precomputed and X.dtype != object and X.shape[0] * X.shape[1] <= COMPARED
+        if compared and targets.rows.size <= TINY:
             targets = _merged(X[targets.rows], targets, self.multiclass)
         kept = targets
         if not self._precomputed:  # the rows that count, in their order, are all there is from here on
@@ -340,6 +341,11 @@ class NonconvexMKLClassifier(MKLClassifier):
     def _read_tensors(self, X: Any) -> Any:
         raise TypeError(f"X is a {kind_of(X)}, and kernels are computed by NumPy here: convert X to NumPy yourself.")
 
+    def _read_objects(self, X: Any, objects: Any) -> Any:
+        if self.model != "nlmkl-p1":
+            raise TypeError(f"X holds objects, and model={self.model!r} learns from columns of numbers: encode them.")
+        return super()._read_objects(X, objects)
+
     def _combination(self, X: Any, frame: Any, options: Options, targets: Targets) -> Combination:
         """Compute what the parameters combine."""
         if self.model == "gmkl":
@@ -357,10 +363,8 @@ class NonconvexMKLClassifier(MKLClassifier):
 
     def _gaussians(self, X: Any, frame: Any, options: Options, targets: Targets) -> Combination:
         asked = rbf(on="each") if isinstance(self.kernels, str) and self.kernels == "auto" else self.kernels
-        names = getattr(self, "feature_names_in_", None)
-        frame = frame if hasattr(frame, "iloc") else None
         check_memory((X.shape[0], X.shape[0], 1), np.float64, self.memory)
-        bank = resolve_bank(X, asked, replace(options, normalize=None), targets.weight, names, frame)
+        bank = resolve_bank(X, asked, replace(options, normalize=None), targets.weight, **self._column_facts(frame))
         return gaussian_product(X, bank, float(self.price), int(self.power))
 
     # -- solving ------------------------------------------------------------------------------------------

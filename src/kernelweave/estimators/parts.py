@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations_with_replacement
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .. import report
+from .. import tables
 from ..arrays import Array, is_foreign, like, namespace, to_host
 from ..assemble.parameters import check_choice
 
@@ -106,7 +105,7 @@ class Parts(BaseEstimator):
         return self._predictor.joint_shares(X, partition.owner, partition.part_of, count)
 
     @property
-    def effects_(self) -> report.Effects:
+    def effects_(self) -> tables.Effects:
         """The sets of columns that the model uses, by the variance of what they add to the decision values.
 
         It is measured on up to 1000 of the training samples; variances of several decision values are added up.
@@ -114,14 +113,10 @@ class Parts(BaseEstimator):
         check_is_fitted(self)
         if self._sample is None:
             raise AttributeError("effects_ needs samples, and kernels='precomputed' has none: use contributions(X).")
-        return self._effects
-
-    @cached_property
-    def _effects(self) -> report.Effects:
         partition = self._partition("columns")
         shares = to_host(self._shares(self._sample, partition))
         whole = float(shares.sum(axis=1).var(axis=0).sum())
-        return report.Effects(partition.names, partition.columns, shares.var(axis=0).sum(axis=1), whole)
+        return tables.Effects(partition.names, partition.columns, shares.var(axis=0).sum(axis=1), whole)
 
     # -- partitions ---------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from ..assemble import (
     FactorAssembly,
     FactorExpansion,
     Targets,
+    check_columns,
     check_number,
     given_factors,
     read_weight,
@@ -30,7 +31,7 @@ from ..problem import Problem
 from ..solvers import Mirror
 from ..solvers.base import check_pair
 from ..solvers.mirror import MirrorState
-from .base import MKLEstimator, check_columns, single
+from .base import MKLEstimator, single
 
 STATUS = "Learned from a stream, which keeps no samples: there is no duality gap."
 FIXED = ("kernels", "penalty", "loss", "multiclass", "approximation", "solver")  # what a stream cannot change
@@ -245,6 +246,7 @@ class Streaming(MKLEstimator):
         self, X: Any, y: Any, sample_weight: Any, stream: Stream, classes: Any
     ) -> tuple[Any, np.ndarray, np.ndarray]:
         """Return samples, the positions of their labels among the classes, and their costs."""
+        X = self._side_by_side(X)
         check_columns(X)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=stream.assembly.like.dtype, reset=False)
         known = stream.classes
@@ -275,7 +277,8 @@ class Streaming(MKLEstimator):
         self._n_samples = stream.seen
         self.classes_, self.weights_, self.problem_names_ = stream.classes, single(weights), problems
         self._certified = problems
-        self.kernel_names_, self.kernel_scales_ = stream.assembly.names, stream.assembly.scales
+        self.kernel_names_, self.kernel_groups_ = stream.assembly.names, stream.assembly.groups
+        self.kernel_scales_ = stream.assembly.scales
         self.approximation_error_, self.storage_ = stream.assembly.lost, "not stored, a stream"
         self.intercept_ = np.zeros(self._predictor.intercept.shape)
         self.solver_, self.status_ = stream.solver.name, STATUS

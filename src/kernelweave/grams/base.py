@@ -60,6 +60,10 @@ class GramStack(ABC):
     ) -> Array:  # (n,) or (n, c)
         """Return ``f = sum_k w_k K_k beta``."""
 
+    def energies_and_decision(self, beta: Array, weights: np.ndarray) -> tuple[Any, Array]:
+        """Return both products of the same duals, which the judge asks for."""
+        return self.energies(beta), self.decision(beta, weights)
+
     @abstractmethod
     def diagonal(self) -> Array:  # (n, m)
         """Return ``K_k[i, i]``."""

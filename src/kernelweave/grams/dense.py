@@ -62,6 +62,13 @@ class DenseGram(EntryGram):
         product = stacks.decision if beta.ndim == 1 else stacks.decision_joint
         return product(self.stack, np.ascontiguousarray(beta), support_of(beta), scaled, np.flatnonzero(scaled))
 
+    def energies_and_decision(self, beta: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return both products of the same duals, each support vector's column read once."""
+        if beta.ndim == 2:
+            return super().energies_and_decision(beta, weights)
+        products = self.products(beta)
+        return beta @ products, products @ weights
+
     def weighted_columns(
         self,
         delta: np.ndarray,  # (b,) or (b, c)
@@ -108,12 +115,15 @@ class DenseGram(EntryGram):
 
     def diagonal(self) -> np.ndarray:  # (n, m)
         """Return ``K_k[i, i]``."""
-        rows = np.arange(self.shape[0])
-        return self.stack[rows, rows, :] * self.scale
+        return np.einsum("iik->ik", self.stack) * self.scale
 
     def take(self, index: np.ndarray) -> DenseGram:
         """Return the stack of the samples ``index`` only (a copy)."""
         return DenseGram(self.stack[np.ix_(index, index)], self.scale)
+
+    def rescaled(self, factors: np.ndarray) -> DenseGram:
+        """Return the same stack, not a copy, with each kernel times its factor."""
+        return DenseGram(self.stack, self.scale * factors)
 
     def only(self, kernels: np.ndarray) -> DenseGram:
         """Return the stack of some kernels only (a copy)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,10 @@ class MixingPenalty(BaseEstimator):
     #: the weights are those of products of kernels, and energies come from a stack of products.
     products = False
 
+    def grouped(self, groups: Sequence[Any]) -> MixingPenalty:
+        """Return the penalty for kernels that belong to ``groups``, None for a kernel in no group."""
+        return self
+
     def check(self, m: int) -> None:
         """Refuse parameters that do not fit ``m`` kernels."""
 
@@ -51,6 +55,10 @@ class MixingPenalty(BaseEstimator):
     def curvature(self, q: np.ndarray) -> np.ndarray:
         """Jacobian of :meth:`weights`, shape (m, m): twice the Hessian of h."""
         raise NotImplementedError
+
+    def curvature_times(self, q: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """Jacobian of :meth:`weights` times the columns of ``x``, shape (m, r)."""
+        return self.curvature(q) @ x
 
     def norm(self, u: np.ndarray) -> float:
         """Primal penalty of the block norms ``u``."""
@@ -118,7 +126,7 @@ class MixingPenalty(BaseEstimator):
         """Return the weights, those of a stage without kernels whose share is below ``cut``."""
         return self.weights(q)
 
-    def active(self, q: np.ndarray, cut: float) -> np.ndarray:
+    def active(self, q: np.ndarray, cut: float, near: float = 0.9) -> np.ndarray:
         """Return the kernels worth following: all, or for a stage those with a share, or an energy near the top."""
         return np.arange(q.size)
 

@@ -61,10 +61,9 @@ class ProximalStage(MixingPenalty):
         kept = np.where(shares < cut, 0.0, shares)
         return kept / kept.sum() / self.unit_prices if kept.any() else shares / self.unit_prices
 
-    def active(self, q: np.ndarray, cut: float) -> np.ndarray:
+    def active(self, q: np.ndarray, cut: float, near: float = 0.9) -> np.ndarray:
         costs = self.costs(q)
-        found = np.flatnonzero((self.shares(q) > cut) | (costs > 0.9 * costs.max()))
-        return found if 4 * found.size < q.size else np.arange(q.size)
+        return np.flatnonzero((self.shares(q) > cut) | (costs > near * costs.max()))
 
     def widened(self, kernels: np.ndarray, prices: np.ndarray, floor: float) -> ProximalStage:
         if kernels.size == prices.size:
@@ -121,6 +120,10 @@ class EntropicProx(ProximalStage):
     def curvature(self, q: np.ndarray) -> np.ndarray:
         s = self.shares(q)
         return 0.5 * self.tau * (np.diag(s) - np.outer(s, s)) / np.outer(self.unit_prices, self.unit_prices)
+
+    def curvature_times(self, q: np.ndarray, x: np.ndarray) -> np.ndarray:
+        s, priced = self.shares(q), x / self.unit_prices[:, None]
+        return (0.5 * self.tau * s / self.unit_prices)[:, None] * (priced - s @ priced)
 
     def norm(self, u: np.ndarray) -> float:
         shares = self.weights_of_norms(u) * self.unit_prices

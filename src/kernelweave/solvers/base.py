@@ -65,6 +65,9 @@ class Solver(BaseEstimator):
     def step(self, problem: Problem, state: Any) -> bool:
         """Advance ``state``; True when the point reached is worth judging."""
 
+    def lean(self, problem: Problem, state: Any, weights: np.ndarray) -> None:
+        """Begin near some kernel weights too, if the solver has a use for them; called once, after `init`."""
+
     @abstractmethod
     def read(self, problem: Problem, state: Any) -> Point:
         """Return the point reached."""
@@ -253,12 +256,14 @@ class _Run:
         self.state: Any = None
         self.last: Point | None = None
 
-    def go(self, start: np.ndarray | None, tol: float, max_iter: int) -> Status:
+    def go(self, start: np.ndarray | None, weights: np.ndarray | None, tol: float, max_iter: int) -> Status:
         goal = tol
         columns = self.problem.loss.several and self.problem.loss.elementwise  # which take long
         if self.problem.n <= TINY and self.solver.precise is not None and not columns:
             goal = min(tol, self.solver.precise)
         self.state = state = self.solver.init(self.problem, start, goal)
+        if weights is not None:
+            self.solver.lean(self.problem, state, weights)
         while self.iteration < max_iter:
             self.iteration += 1
             ready = self.solver.step(self.problem, state)
@@ -340,7 +345,7 @@ def solve(
     *,
     tol: float = 1e-3,
     max_iter: int = 100_000,
-    start: np.ndarray | None = None,
+    start: np.ndarray | Point | None = None,
     callbacks: Sequence[Callback] = (),
     progress: bool = False,
 ) -> Solution:
@@ -356,8 +361,8 @@ def solve(
         Relative duality gap asked for.
     max_iter : int, default=100000
         Most steps of the solver; what a step is depends on the solver.
-    start : ndarray of shape (n,), optional
-        Duals to begin with, made feasible first.
+    start : ndarray of shape (n,) or Point, optional
+        Duals to begin with, made feasible first; those of a `Point` together with its kernel weights.
     callbacks : sequence of callables
         Each is called with ``(iteration, certificate, point)`` whenever the judge is asked; one that returns
         True ends the fit.
@@ -383,7 +388,7 @@ def solve_quietly(
     *,
     tol: float,
     max_iter: int = 100_000,
-    start: np.ndarray | None = None,
+    start: np.ndarray | Point | None = None,
     callbacks: Sequence[Callback] = (),
     progress: bool = False,
 ) -> Solution:
@@ -394,11 +399,12 @@ def solve_quietly(
         raise ValueError(f"tol must be a positive number, got {tol}: use 1e-3, or 1e-8 for an answer near rounding.")
     chosen = make_solver(solver, problem, tol)
     check_pair(problem, chosen)
-    if start is not None:
-        start = problem.feasible(problem.gram.asarray(start))
+    duals, weights = (start.beta, start.weights) if isinstance(start, Point) else (start, None)
+    if duals is not None:
+        duals = problem.feasible(problem.gram.asarray(duals))
     run = _Run(problem, chosen, callbacks, _bar(progress))
     try:
-        status = run.go(start, tol, max_iter)
+        status = run.go(duals, weights, tol, max_iter)
     except KeyboardInterrupt:
         if run.state is None:
             raise

@@ -85,7 +85,7 @@ def _on_kernels(problem: Problem) -> Solver:
         return Ascent()
     if problem.gram.on_demand:  # each column costs: the solvers that ask for the fewest
         return Proximal() if problem.penalty.on_simplex else SMO()
-    return SMO() if problem.penalty.kinked else SQP()
+    return SQP()
 
 
 def _on_factors(problem: Problem, tol: float) -> Solver:

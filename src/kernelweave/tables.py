@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import textwrap
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Certificates", "Effect", "Effects", "kernels_by_weight", "summary", "table"]
+__all__ = [
+    "NO_GROUP",
+    "Certificates",
+    "Effect",
+    "Effects",
+    "fitted",
+    "group_shares",
+    "groups_by_weight",
+    "kernels_by_weight",
+    "shorten",
+    "summary",
+    "table",
+]
+
+NO_GROUP = "(no group)"  # what tables and plots call the kernels that are in none
 
 
 class Certificates(list[Any]):
-    """The certificates of several problems, a list; printed, one line for each.
+    """The certificates of several problems, a list; printed, a table with a line for each.
 
     Parameters
     ----------
@@ -23,10 +39,11 @@ class Certificates(list[Any]):
     Examples
     --------
     >>> from kernelweave.problem import Certificate
-    >>> from kernelweave.report import Certificates
-    >>> print(Certificates(["a", "bc"], [Certificate(1.0, 1.25), Certificate(2.0, 2.0)]))
-    a   1 <= optimum <= 1.25  (relative gap 2.00e-01)
-    bc  2 <= optimum <= 2  (relative gap 0.00e+00)
+    >>> from kernelweave.tables import Certificates
+    >>> Certificates(["cat", "dog"], [Certificate(1.0, 1.25), Certificate(2.0, 2.0)])
+    problem  lower bound  upper bound  relative gap
+    cat                1         1.25      2.00e-01
+    dog                2            2      0.00e+00
     """
 
     def __init__(self, names: Sequence[str], certificates: Sequence[Any]):
@@ -39,8 +56,52 @@ class Certificates(list[Any]):
         return max(certificate.gap for certificate in self)
 
     def __str__(self) -> str:
-        width = max(map(len, self.names), default=0)
-        return "\n".join(f"{name:<{width}}  {one}" for name, one in zip(self.names, self, strict=True))
+        if len(self.names) != len(self) or not all(hasattr(one, "lower") for one in self):
+            return "\n".join(f"{name}  {one}" for name, one in zip(self.names, self, strict=False))
+        cells = [[f"{one.lower:.8g}", f"{one.upper:.8g}", f"{one.gap:.2e}"] for one in self]
+        rows = [[shorten(name), *row] for name, row in zip(self.names, cells, strict=True)]
+        return table(rows, ["problem", "lower bound", "upper bound", "relative gap"])
+
+    __repr__ = __str__
+
+
+def shorten(name: str, most: int = 48) -> str:
+    """Cut a long name in the middle, where it says least.
+
+    Examples
+    --------
+    >>> from kernelweave.tables import shorten
+    >>> shorten("polynomial(degree=2) on 200 columns", 20)
+    'polynomial(… columns'
+    """
+    if len(name) <= most:
+        return name
+    head = (most - 1) * 3 // 5
+    return f"{name[:head]}\u2026{name[head + 1 - most :]}"
+
+
+def fitted(rows: Sequence[Sequence[str]], header: Sequence[str], width: int) -> str:
+    """Align rows of text in columns that are at most so wide together: the widest are broken into lines.
+
+    Examples
+    --------
+    >>> from kernelweave.tables import fitted
+    >>> print(fitted([["skm", "Bach, Lanckriet, Jordan"], ["silp", "Sonnenburg"]], ["name", "paper"], 22))
+    name  paper
+    skm   Bach, Lanckriet,
+          Jordan
+    silp  Sonnenburg
+    """
+    widths = [max(len(row[j]) for row in [header, *rows]) for j in range(len(header))]
+    room = width - 2 * (len(header) - 1)
+    while sum(widths) > room and max(widths) > 8:
+        widths[widths.index(max(widths))] -= 1
+    lines = []
+    for row in [header, *rows]:
+        cells = [textwrap.wrap(cell, size) or [""] for cell, size in zip(row, widths, strict=True)]
+        for parts in itertools.zip_longest(*cells, fillvalue=""):
+            lines.append("  ".join(part.ljust(size) for part, size in zip(parts, widths, strict=True)).rstrip())
+    return "\n".join(lines)
 
 
 class Effect(NamedTuple):
@@ -69,7 +130,7 @@ class Effects(list[Effect]):
 
     Examples
     --------
-    >>> from kernelweave.report import Effects
+    >>> from kernelweave.tables import Effects
     >>> print(Effects(["age", "age : height"], [(0,), (0, 1)], [3.0, 1.0], 4.0))
     part          variance   share
     age                  3  75.0 %
@@ -118,7 +179,7 @@ def table(rows: Sequence[Sequence[str]], header: Sequence[str], left: int = 1) -
 
     Examples
     --------
-    >>> from kernelweave.report import table
+    >>> from kernelweave.tables import table
     >>> print(table([["linear", "0.75"], ["rbf", "0.25"]], ["kernel", "weight"]))
     kernel  weight
     linear    0.75
@@ -139,6 +200,7 @@ def summary(
     *,
     title: str,
     names: Sequence[str],  # (m,)
+    groups: Sequence[str | None] | None = None,  # (m,)
     weights: np.ndarray,  # (m,) or (n_problems, m)
     gap: float,
     tol: float,
@@ -153,6 +215,8 @@ def summary(
     lost: np.ndarray | None = None,  # (m,)
     stationarity: float | None = None,
     kinds: Sequence[str] = (),
+    lacking: Mapping[str, int] | None = None,
+    advice: Sequence[str] = (),
     top: int = 10,
 ) -> str:
     """Write the short table of a fitted model.
@@ -163,6 +227,8 @@ def summary(
         The first words, for example ``"MKLClassifier, l1 penalty, C=1"``.
     names : sequence of str
         The name of each kernel.
+    groups : sequence of str or None, optional
+        The group of each kernel; weights are added up by group if any kernel is in one.
     weights : array of shape (m,) or (n_problems, m)
         The weight of each kernel, for each problem when there are several.
     gap, tol : float
@@ -185,6 +251,10 @@ def summary(
         What a problem that is not convex has instead of a gap.
     kinds : sequence of str, optional
         What the effect of each column is, where the kernels are effects.
+    lacking : mapping from str to int, optional
+        How many samples lack each view.
+    advice : sequence of str, optional
+        What the owner of the model should know.
     top : int, default=10
         How many kernels to list.
 
@@ -195,7 +265,7 @@ def summary(
     Examples
     --------
     >>> import numpy as np
-    >>> from kernelweave.report import summary
+    >>> from kernelweave.tables import summary
     >>> print(summary(title="MKLClassifier", names=["linear", "rbf"], weights=np.array([0.0, 1.0]),
     ...               gap=4e-4, tol=1e-3, n_samples=100, n_support=21, n_iter=7, seconds=0.12,
     ...               solver="proximal", storage="dense", status="The duality gap is within tol."))
@@ -230,10 +300,91 @@ def summary(
         worst = int(np.argmax(lost))
         share = f"{100 * lost[worst]:.2g} % of a kernel's trace"
         facts.append(("approximation", f"off by at most {share}, in {names[worst]}"))
+    if lacking and any(lacking.values()):
+        facts.append(("missing", ", ".join(f"{count} samples lack {name}" for name, count in lacking.items() if count)))
+    facts += [("advice", sentence) for sentence in advice]
     if len(weights) > 1:
         facts.insert(0, ("problems", f"{len(weights)}, weights are means over them"))
-    feet = "\n".join(f"{label:<15}  {fact}" for label, fact in facts)
-    return f"{head}\n\n{kernels_by_weight(names, weights, problems, top)}\n\n{feet}"
+    parts = [head, kernels_by_weight(names, weights, problems, top)]
+    if groups is not None and any(group is not None for group in groups) and weights.any():
+        parts.append(groups_by_weight(groups, weights, top))
+    return "\n\n".join([*parts, "\n".join(f"{label:<15}  {fact}" for label, fact in facts)])
+
+
+def group_shares(groups: Sequence[str | None], weights: np.ndarray) -> dict[str, float]:
+    """Return what each group has of all weight, the largest share first.
+
+    Parameters
+    ----------
+    groups : sequence of str or None
+        The group of each kernel; kernels in none are taken together.
+    weights : array of shape (m,) or (n_problems, m)
+        The weight of each kernel; several problems are averaged, weights below zero count by their size.
+
+    Returns
+    -------
+    dict from str to float
+
+    Examples
+    --------
+    >>> from kernelweave.tables import group_shares
+    >>> group_shares(["rna", "rna", "scan", None], [0.25, 0.125, 0.5, 0.125])
+    {'scan': 0.5, 'rna': 0.375, '(no group)': 0.125}
+    """
+    size = np.abs(np.atleast_2d(np.asarray(weights, dtype=float))).mean(axis=0)
+    labels = [NO_GROUP if group is None else group for group in groups]
+    total = max(float(size.sum()), np.finfo(float).tiny)
+    sums = {name: sum(size[k] for k, label in enumerate(labels) if label == name) for name in dict.fromkeys(labels)}
+    return {name: float(sums[name] / total) for name in sorted(sums, key=lambda name: -sums[name])}
+
+
+def groups_by_weight(groups: Sequence[str | None], weights: np.ndarray, top: int = 10) -> str:
+    """List the groups of kernels by their share of all weight.
+
+    Parameters
+    ----------
+    groups : sequence of str or None
+        The group of each kernel.
+    weights : array of shape (m,) or (n_problems, m)
+        The weight of each kernel; several problems are averaged.
+    top : int, default=10
+        How many groups to list.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from kernelweave.tables import groups_by_weight
+    >>> print(groups_by_weight(["rna", "rna", "scan"], [0.25, 0.0, 0.75]))
+    group  kernels   share
+    scan    1 of 1  75.0 %  ####################
+    rna     1 of 2  25.0 %  #######
+    """
+    used = np.count_nonzero(np.atleast_2d(np.asarray(weights, dtype=float)), axis=0).tolist()
+    labels = [NO_GROUP if group is None else group for group in groups]
+    shares = group_shares(groups, weights)
+    shown = list(shares)[:top]
+    live = [label for label, alive in zip(labels, used, strict=True) if alive]
+    cells = [[shorten(name), f"{live.count(name)} of {labels.count(name)}", _percent(shares[name])] for name in shown]
+    lines = _with_bars(table(cells, ["group", "kernels", "share"]), [shares[name] for name in shown])
+    rest = list(shares.values())[top:]
+    if rest:
+        lines.append(f"and {len(rest)} more groups, {_percent(sum(rest))} together")
+    return "\n".join(lines)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _with_bars(text: str, shares: Sequence[float]) -> list[str]:
+    """Return the lines of a table with a bar for each share beside it, the first the longest; none for no share."""
+    lines = text.split("\n")
+    width = max(map(len, lines))
+    bars = ["", *("#" * (max(1, round(20 * share / shares[0])) if share > 0 else 0) for share in shares)]
+    return [f"{line:<{width}}  {bar}".rstrip() for line, bar in zip(lines, bars, strict=True)]
 
 
 def kernels_by_weight(
@@ -261,7 +412,7 @@ def kernels_by_weight(
 
     Examples
     --------
-    >>> from kernelweave.report import kernels_by_weight
+    >>> from kernelweave.tables import kernels_by_weight
     >>> print(kernels_by_weight(["linear", "cosine", "rbf"], [0.0, 0.25, 0.75]))
     kernel  weight   share
     rbf       0.75  75.0 %  ####################
@@ -274,19 +425,16 @@ def kernels_by_weight(
         return "no kernel has any weight: the decision function is constant"
     shares = size / size.sum()
     header = ["kernel", "weight", "share"]
-    rows = [[names[k], f"{mean[k]:.3g}", f"{100 * shares[k]:.1f} %"] for k in order[:top]]
+    rows = [[shorten(names[k]), f"{mean[k]:.3g}", _percent(shares[k])] for k in order[:top]]
     if len(weights) > 1:
         header += ["used by", "most in"]
         labels = problems if problems is not None else [str(j) for j in range(len(weights))]
         for row, k in zip(rows, order, strict=False):
             row += [str(np.count_nonzero(weights[:, k])), str(labels[int(np.abs(weights[:, k]).argmax())])]
-    lines = table(rows, header).split("\n")
-    width = max(map(len, lines))
-    bars = [""] + ["#" * max(1, round(20 * shares[k] / shares[order[0]])) for k in order[:top]]
-    lines = [f"{line:<{width}}  {bar}".rstrip() for line, bar in zip(lines, bars, strict=True)]
+    lines = _with_bars(table(rows, header), [shares[k] for k in order[:top]])
     rest = len(order) - top
     if rest > 0:
-        lines.append(f"and {rest} more with weight, {100 * shares[order[top:]].sum():.1f} % together")
+        lines.append(f"and {rest} more with weight, {_percent(shares[order[top:]].sum())} together")
     return "\n".join(lines)
 
 

@@ -1,0 +1,309 @@
+"""Newton steps on a working set: rows of the block, of the combined kernel and of the Hessian, made when first touched.
+
+``block[slot[i], j, k]`` holds kernels between sample i of a working set and all of it, laid out as the stack it is
+copied from, as long as there are rows left; others are read from the stack again. Rows of all tables come in the order
+in which they are touched, so that memory is taken up as they are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from .prefetch import prefetch
+from .stacks import CHUNK, FAST, add_columns
+
+AHEAD = 12  # samples ahead for which entries are asked for
+FETCHED = 512  # bytes of one entry of all kernels up to which that pays
+LINE = 64  # bytes of a cache line
+
+
+@njit(**FAST)
+def fill_row(stack, samples, kernels, i, first, row):
+    """Copy the chosen kernels between sample i of the set and those from ``first`` on into ``row`` (set, kernels)."""
+    source = stack[samples[i]]
+    base, size, whole = source.ctypes.data, stack.shape[2] * source.itemsize, kernels.size == stack.shape[2]
+    for j in range(first, samples.size):
+        if size <= FETCHED and j + AHEAD < samples.size:
+            place = base + samples[j + AHEAD] * size
+            for line in range(0, size, LINE):
+                prefetch(place + line)
+        entry, target = source[samples[j]], row[j]
+        if whole:
+            for k in range(kernels.size):
+                target[k] = entry[k]
+        else:
+            for k in range(kernels.size):
+                target[k] = entry[kernels[k]]
+
+
+@njit(**FAST)
+def extend(stack, samples, kernels, block, slot, first):
+    """Fill the columns of samples that joined, in the rows that are there."""
+    for i in range(first):
+        if slot[i] >= 0:
+            fill_row(stack, samples, kernels, i, first, block[slot[i]])
+
+
+@njit(**FAST)
+def hold_row(i, stack, samples, kernels, block, slot, count):
+    """Give sample i a row of the block if it has none and one is left."""
+    if slot[i] < 0 and count[0] < block.shape[0]:
+        fill_row(stack, samples, kernels, i, 0, block[count[0]])
+        slot[i] = count[0]
+        count[0] += 1
+
+
+@njit(**FAST)
+def mix_stored(source, samples, kernels, weights, out):
+    """Weighted sum over the kernels at each sample of the set, from a row of the stack."""
+    base, size, whole = source.ctypes.data, source.shape[1] * source.itemsize, kernels.size == source.shape[1]
+    for j in range(samples.size):
+        if size <= FETCHED and j + AHEAD < samples.size:
+            place = base + samples[j + AHEAD] * size
+            for line in range(0, size, LINE):
+                prefetch(place + line)
+        entry, total = source[samples[j]], 0.0
+        if whole:
+            for k in range(weights.size):
+                total += weights[k] * entry[k]
+        else:
+            for k in range(weights.size):
+                total += weights[k] * entry[kernels[k]]
+        out[j] = total
+
+
+@njit(**FAST)
+def mix(row, weights, out):
+    """Weighted sum over the kernels at each sample of a row (set, kernels)."""
+    for j in range(out.size):
+        entry = row[j]
+        total = weights[0] * entry[0]
+        for k in range(1, weights.size):
+            total += weights[k] * entry[k]
+        out[j] = total
+
+
+@njit(**FAST)
+def mix_onto(plain, row, weights, out):
+    """The same, added to ``plain``."""
+    for j in range(out.size):
+        entry, total = row[j], plain[j]
+        for k in range(weights.size):
+            total += weights[k] * entry[k]
+        out[j] = total
+
+
+@njit(**FAST)
+def make_row(i, stack, samples, kernels, block, slot, count, weights, combined, formed, place, made, bend, g, hessian,
+             fresh):  # fmt: skip
+    """Make row i of the Hessian: of the combined kernel, unless it is there, and what the weights' own change adds."""
+    if place[i] < 0:
+        place[i] = made[0]
+        made[0] += 1
+    row = combined[place[i]]
+    if not formed[i]:
+        hold_row(i, stack, samples, kernels, block, slot, count)
+        if slot[i] >= 0:
+            mix(block[slot[i]], weights, row)
+        else:
+            mix_stored(stack[samples[i]], samples, kernels, weights, row)
+        formed[i] = True
+    if bend.shape[1] > 0:
+        mix_onto(row, g, bend[i], hessian[place[i]])
+    fresh[i] = True
+
+
+@njit(**FAST)
+def make_rows(index, stack, samples, kernels, block, slot, count, weights, combined, formed, place, made, bend, g,
+              hessian, fresh):  # fmt: skip
+    """Make the rows ``index`` of the Hessian that are not there."""
+    for i in index:
+        if not fresh[i]:
+            make_row(i, stack, samples, kernels, block, slot, count, weights, combined, formed, place, made, bend,
+                     g, hessian, fresh)  # fmt: skip
+
+
+@njit(**FAST)
+def programme(stack, samples, kernels, block, slot, count, weights, combined, formed, place, made, bend, g,
+              hessian, fresh, diagonal, gradient, beta, ridge, lower, upper, kink, eps, budget):  # fmt: skip
+    """Move ``beta`` in its box, its sum held, until no pair violates by more than ``2 eps``; the steps taken.
+
+    ``gradient`` is that of the quadratic at ``beta``, without the kink ``kink_i |beta_i|`` of each dual at zero, and is
+    kept so. A step ends at a kink at the latest, where the next one goes on with the slope behind it.
+    """
+    n = beta.size
+    rows = hessian if bend.shape[1] > 0 else combined
+    for step in range(budget):
+        up, best, worst = -1, np.inf, -np.inf
+        for i in range(n):
+            rising = gradient[i] + (kink[i] if beta[i] >= 0.0 else -kink[i])
+            if rising < best and beta[i] < upper[i]:
+                up, best = i, rising
+            falling = gradient[i] + (kink[i] if beta[i] > 0.0 else -kink[i])
+            if falling > worst and beta[i] > lower[i]:
+                worst = falling
+        if up < 0 or worst - best <= 2.0 * eps:
+            return step
+        if not fresh[up]:
+            make_row(up, stack, samples, kernels, block, slot, count, weights, combined, formed, place, made, bend,
+                     g, hessian, fresh)  # fmt: skip
+        rises, own = rows[place[up]], diagonal[up]
+        down, gain, bent, steep = -1, 0.0, 1.0, 0.0
+        for i in range(n):
+            falling = gradient[i] + (kink[i] if beta[i] > 0.0 else -kink[i])
+            if falling > best and beta[i] > lower[i]:
+                curvature = max(own + diagonal[i] - 2.0 * rises[i], 1e-12)
+                merit = (falling - best) ** 2 / curvature
+                if merit > gain:
+                    down, gain, bent, steep = i, merit, curvature, falling
+        if down < 0:
+            return step
+        if not fresh[down]:
+            make_row(down, stack, samples, kernels, block, slot, count, weights, combined, formed, place, made, bend,
+                     g, hessian, fresh)  # fmt: skip
+        top = 0.0 if beta[up] < 0.0 and kink[up] > 0.0 else upper[up]
+        bottom = 0.0 if beta[down] > 0.0 and kink[down] > 0.0 else lower[down]
+        room_up, room_down = top - beta[up], beta[down] - bottom
+        t = min((steep - best) / bent, min(room_up, room_down))
+        beta[up] = top if t == room_up else beta[up] + t
+        beta[down] = bottom if t == room_down else beta[down] - t
+        falls = rows[place[down]]
+        for i in range(n):
+            gradient[i] += t * (rises[i] - falls[i])
+        gradient[up] += t * ridge[up]
+        gradient[down] -= t * ridge[down]
+    return budget
+
+
+@njit(**FAST)
+def products(stack, samples, kernels, block, slot, count, index, delta):
+    """Sum of ``delta_i`` times the kernels between sample ``index_i`` of the set and all of it, (set, kernels)."""
+    m, u = kernels.size, samples.size
+    held = np.empty(index.size, np.int64)
+    step = np.empty(index.size, block.dtype)
+    many = 0
+    out = np.zeros(u * m)
+    target = out.reshape(u, m)
+    for r in range(index.size):
+        hold_row(index[r], stack, samples, kernels, block, slot, count)
+        if slot[index[r]] >= 0:
+            held[many], step[many] = slot[index[r]], delta[r]
+            many += 1
+    for start in range(0, u * m, CHUNK):
+        stop = min(start + CHUNK, u * m)
+        r = 0
+        while r + 4 <= many:
+            d0, d1, d2, d3 = step[r], step[r + 1], step[r + 2], step[r + 3]
+            r0, r1 = block[held[r]].reshape(-1), block[held[r + 1]].reshape(-1)
+            r2, r3 = block[held[r + 2]].reshape(-1), block[held[r + 3]].reshape(-1)
+            for c in range(start, stop):
+                out[c] += d0 * r0[c] + d1 * r1[c] + d2 * r2[c] + d3 * r3[c]
+            r += 4
+        while r < many:
+            d, row = step[r], block[held[r]].reshape(-1)
+            for c in range(start, stop):
+                out[c] += d * row[c]
+            r += 1
+    rest, steps = np.empty(index.size - many, np.int64), np.empty(index.size - many)
+    left = 0
+    for r in range(index.size):
+        if slot[index[r]] < 0:
+            rest[left], steps[left] = samples[index[r]], delta[r]
+            left += 1
+    add_columns(stack, steps, rest, samples, kernels, target)
+    return target
+
+
+@njit(**FAST)
+def primal_loss(value, linear, ridge, lower, upper, kink):
+    """Loss of one sample at a decision value: the most that ``(linear - value) b - ridge b^2/2 - kink |b|`` can be."""
+    steep = linear - value
+    best = -np.inf
+    if ridge > 0.0:
+        wanted = max(steep - kink, 0.0) + min(steep + kink, 0.0)
+        b = min(max(wanted / ridge, lower), upper)
+        return steep * b - 0.5 * ridge * b * b - kink * abs(b)
+    if lower <= 0.0 <= upper:
+        best = 0.0
+    if np.isfinite(lower):
+        best = max(best, steep * lower - kink * abs(lower))
+    if np.isfinite(upper):
+        best = max(best, steep * upper - kink * abs(upper))
+    return best
+
+
+@njit(**FAST)
+def slack_at(t, f, beta, linear, ridge, lower, upper, kink, free, level, energy, inside, dual, held, room):
+    """Duality gap at the multiple t of the decision values, the bias that of the free samples, or ``-level``."""
+    count = 0
+    for i in range(f.size):
+        if free[i]:
+            bend = kink[i] if beta[i] > 0.0 else -kink[i]
+            room[count] = linear[i] - ridge[i] * beta[i] - bend - t * f[i]
+            count += 1
+    bias = np.median(room[:count]) if count > 0 else -level
+    primal = bias * held
+    for i in range(f.size):
+        primal += primal_loss(t * f[i] + bias, linear[i], ridge[i], lower[i], upper[i], kink[i])
+    return 0.5 * (t * t + 1.0) * energy - t * (energy - inside) + primal - dual
+
+
+@njit(**FAST)
+def slack(f, beta, linear, ridge, lower, upper, kink, level, energy, goal, reach, trials):
+    """Duality gap of a working set at given weights and the best multiple of its decision values ``f``.
+
+    Samples outside the set are settled: their loss is linear along the multiple, and ``sum_i beta_i f_i`` of all
+    samples is ``energy``. The multiple is searched for by golden section, until the gap is at most ``goal``.
+    """
+    free, room = np.zeros(f.size, np.bool_), np.empty(f.size)
+    inside, dual, held = 0.0, 0.0, 0.0
+    for i in range(f.size):
+        free[i] = lower[i] < beta[i] < upper[i] and (beta[i] != 0.0 or kink[i] == 0.0)
+        inside += beta[i] * f[i]
+        dual += linear[i] * beta[i] - 0.5 * ridge[i] * beta[i] ** 2 - kink[i] * abs(beta[i])
+        held += beta[i]
+    rest = (free, level, energy, inside, dual, held, room)
+    best = slack_at(1.0, f, beta, linear, ridge, lower, upper, kink, *rest)
+    if best <= goal:
+        return best
+    ratio = 0.5 * (np.sqrt(5.0) - 1.0)
+    low, high = 1.0 - reach, 1.0 + reach
+    left, right = high - ratio * (high - low), low + ratio * (high - low)
+    at_left = slack_at(left, f, beta, linear, ridge, lower, upper, kink, *rest)
+    at_right = slack_at(right, f, beta, linear, ridge, lower, upper, kink, *rest)
+    for _ in range(trials):
+        if min(at_left, at_right) <= goal:
+            break
+        if at_left < at_right:
+            high, right, at_right = right, left, at_left
+            left = high - ratio * (high - low)
+            at_left = slack_at(left, f, beta, linear, ridge, lower, upper, kink, *rest)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + ratio * (high - low)
+            at_right = slack_at(right, f, beta, linear, ridge, lower, upper, kink, *rest)
+    return min(best, at_left, at_right)
+
+
+@njit(**FAST)
+def conditions(gradient, beta, lower, upper, kink):
+    """Return the slope at free samples, or what lies between the sides, and by how much the best pair violates."""
+    room, count = np.empty(beta.size), 0
+    best, worst, least, most = np.inf, -np.inf, np.inf, -np.inf
+    for i in range(beta.size):
+        rising = gradient[i] + (kink[i] if beta[i] >= 0.0 else -kink[i])
+        falling = gradient[i] + (kink[i] if beta[i] > 0.0 else -kink[i])
+        up, down = beta[i] < upper[i], beta[i] > lower[i]
+        least, most = min(least, gradient[i]), max(most, gradient[i])
+        if up:
+            best = min(best, rising)
+        if down:
+            worst = max(worst, falling)
+        if up and down and rising == falling:
+            room[count] = rising
+            count += 1
+    violation = worst - best if best < np.inf and worst > -np.inf else 0.0
+    if count > 0:
+        return np.median(room[:count]), violation
+    return 0.5 * (max(worst, least) + min(best, most)), violation
