@@ -591,9 +591,9 @@ def _label_of(model: Any, name: str, row: Any, by: str) -> str:
     """Return the name of a part, with the sample's value where it is one column."""
     columns = dict(zip(model.parts(by), model._partition(by).columns, strict=True))[name]
     if by != "columns" or columns is None or len(columns) != 1:
-        return shorten(name)
+        return shorten(name, 42)
     value = row.iloc[0, columns[0]] if hasattr(row, "iloc") else row[0, columns[0]]
-    return f"{shorten(name)} = {value:.4g}"
+    return f"{shorten(name, 42)} = {value:.4g}"
 
 
 def _draw_column(axes: Any, shape: Any, value: np.ndarray, limits: tuple[float, float]) -> None:

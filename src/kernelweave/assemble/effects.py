@@ -46,6 +46,23 @@ class EffectNames(Sequence[str]):
         return " * ".join(self.titles[j] for j in self.sets[k])
 
 
+class EffectGroups(Sequence[str | None]):
+    """The groups of a bank's kernels: those of the columns, and one for all pairs."""
+
+    def __init__(self, singles: Sequence[str | None], pairs: str | None, size: int):
+        self.singles, self.pairs, self.size = list(singles), pairs, size
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, k: Any) -> Any:
+        if isinstance(k, slice):
+            return [self[i] for i in range(*k.indices(self.size))]
+        if not -self.size <= k < self.size:
+            raise IndexError(k)
+        return self.singles[k % self.size] if k % self.size < len(self.singles) else self.pairs
+
+
 @dataclass(frozen=True)
 class EffectsAssembly(Assembly):
     """The effects of columns and of pairs of columns on the training samples, as features of the single columns."""
@@ -159,7 +176,7 @@ def from_effects(
     frame : DataFrame, optional
         What the user passed.
     views : mapping from str to tuple of int, optional
-        Columns of each view.
+        The columns of each view of X.
 
     Returns
     -------
@@ -186,8 +203,8 @@ def from_effects(
         gram.scale = 1.0 / np.maximum(mean_diagonals(gram, share), 1e-150)
     gram.scale[d:] /= spec.price
     labels = EffectNames([effect.name for effect in singles])
-    groups = [spec.group] * len(labels)
-    return EffectsAssembly(gram, labels, groups, np.arange(len(labels)), gram.scale, None, singles, empty_like(X))
+    kept, groups = np.arange(len(labels)), EffectGroups([one.group for one in singles], spec.group, len(labels))
+    return EffectsAssembly(gram, labels, groups, kept, gram.scale, None, singles, empty_like(X))
 
 
 def _check_room(X: Any, singles: Sequence[Effect], options: Options) -> None:

@@ -10,6 +10,7 @@ from scipy.sparse import issparse
 
 from ..arrays import is_foreign, namespace
 from ..assemble import EffectiveDimension, KernelAssembly
+from ..kernels import Product
 from ..problem import Solution
 from .base import AdviceWarning, PreparedFit
 
@@ -83,7 +84,8 @@ def _scales(prepared: PreparedFit) -> str | None:
     X = assembly.X
     if is_foreign(X) or X.dtype == object or X.shape[1] < 2:
         return None
-    together = [kernel for kernel in assembly.kernels if kernel.on is None or len(kernel.on) > 1]
+    several = [kernel for kernel in assembly.kernels if kernel.columns is None or len(kernel.columns) > 1]
+    together = [kernel for kernel in several if not isinstance(kernel, Product)]  # whose factors may have one each
     if not together:
         return None
     spread, size = np.nanstd(X.astype(float), axis=0), np.nanmax(np.abs(X), axis=0)

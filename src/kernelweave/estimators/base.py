@@ -498,7 +498,6 @@ class MKLEstimator(Parts):
 
     def _keep_parts(self, assembly: Assembly, sample: Any) -> None:
         """Keep what is needed to take decision values apart."""
-        self.__dict__.pop("_effects", None)  # of an earlier fit
         self._columns, self._sample = assembly.columns, sample
         self._kinds = {effect.on[0]: effect.basis.kind for effect in assembly.singles}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations_with_replacement
 from typing import Any
 
@@ -114,10 +113,6 @@ class Parts(BaseEstimator):
         check_is_fitted(self)
         if self._sample is None:
             raise AttributeError("effects_ needs samples, and kernels='precomputed' has none: use contributions(X).")
-        return self._effects
-
-    @cached_property
-    def _effects(self) -> tables.Effects:
         partition = self._partition("columns")
         shares = to_host(self._shares(self._sample, partition))
         whole = float(shares.sum(axis=1).var(axis=0).sum())

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..arrays import Array, is_foreign, like, namespace, to_host
 from .base import Kernel, Product, _as_matrix, check_positive
-from .columns import column_groups, known_names, plain, where
+from .columns import Views, column_groups, known_names, plain, where
 
 KNOTS = 64  # places of a column between which functions are straight
 FEW = 10  # different whole numbers up to which each has a function of its own
@@ -242,7 +242,7 @@ class Effect(Kernel):
 
     def leading(self, count: int) -> Effect:
         """The kernel of the first functions only, those of largest variance."""
-        fewer = Effect(self.basis.leading(count), on=self.on)
+        fewer = Effect(self.basis.leading(count), on=self.on, group=self.group)
         fewer._labelled(self.name)
         return fewer
 
@@ -355,7 +355,7 @@ class Effects(Kernel):
         names: Sequence[str] | None = None,
         frame: Any = None,
         sample_weight: Any = None,
-        views: Any = None,
+        views: Views | None = None,
     ) -> list[Kernel]:
         """The kernels of single columns, then those of pairs, and so on.
 
@@ -377,7 +377,7 @@ class Effects(Kernel):
                 resolved.append(singles[columns[0]])
                 continue
             factors = tuple(singles[j].leading(self.pair_rank) for j in columns)
-            product = Product(factors)
+            product = Product(factors, group=self.group)
             product._labelled(" * ".join(factor.name for factor in factors))
             resolved.append(product._priced(self.price ** (len(factors) - 1)))
         if not resolved:
@@ -390,7 +390,7 @@ class Effects(Kernel):
         names: Sequence[str] | None = None,
         frame: Any = None,
         sample_weight: Any = None,
-        views: Any = None,
+        views: Views | None = None,
     ) -> list[Effect]:
         """The kernels of the single columns that are not constant."""
         X, names = _as_matrix(X), known_names(names, frame)
@@ -398,14 +398,14 @@ class Effects(Kernel):
         share = weight / weight.sum()
         told = self._told(X.shape[1], names, frame)
         effects, constant = [], []
-        for j in self._considered(X.shape[1], names, frame, views):
+        for j, place in self._considered(X.shape[1], names, frame, views).items():
             x = (to_host(X[:, j]) if is_foreign(X) else X[:, j]).astype(float)
             basis = make_basis(x, share, kernel=self.kernel, rank=self.rank, category=j in told)
             title = where((j,), names)
             if basis is None:
                 constant.append(title.removeprefix(" on "))
             else:
-                effect = Effect(basis, on=(j,))
+                effect = Effect(basis, on=(j,), group=self.group or place)
                 effect._labelled(basis.kind + title)
                 effects.append(effect)
         if constant and effects:
@@ -413,13 +413,16 @@ class Effects(Kernel):
             warnings.warn(f"Columns constant on the training samples have no effect: {few}.", UserWarning, stacklevel=2)
         return effects
 
-    def _considered(self, n_columns: int, names: Sequence[str] | None, frame: Any, views: Any) -> list[int]:
-        groups = [columns for columns, _ in column_groups(self._place(views), n_columns, names, frame, views)]
-        columns = range(n_columns) if groups == [None] else [j for group in groups for j in group or ()]
+    def _considered(
+        self, n_columns: int, names: Sequence[str] | None, frame: Any, views: Views | None
+    ) -> dict[int, str | None]:
+        """Return the columns to look at, each with the name of its view where that was asked for."""
+        groups = column_groups(self._place(views), n_columns, names, frame, views)
+        columns = {j: place for some, place in groups for j in (range(n_columns) if some is None else some)}
         if self.include is None:
-            return list(columns)
+            return columns
         wanted = {j for some in self._included(n_columns, names) for j in some}
-        return [j for j in columns if j in wanted]
+        return {j: place for j, place in columns.items() if j in wanted}
 
     def _included(self, n_columns: int, names: Sequence[str] | None) -> list[tuple[int, ...]]:
         items = self.include if isinstance(self.include, tuple) else (self.include,)
@@ -451,6 +454,7 @@ def effects(
     pair_rank: int = 4,
     *,
     on: Any = None,
+    group: str | None = None,
 ) -> list[Kernel]:
     """A list with one `Effects`: a kernel for each column and for each pair of columns.
 
@@ -460,4 +464,4 @@ def effects(
     >>> K.effects(price=3.0)
     [Effects(price=3.0)]
     """
-    return [Effects(degree, kernel, plain(include), plain(categories), price, rank, pair_rank, on=on)]
+    return [Effects(degree, kernel, plain(include), plain(categories), price, rank, pair_rank, on=on, group=group)]
