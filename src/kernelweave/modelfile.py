@@ -49,6 +49,8 @@ PARTS = (  # what fitted models are made of, beside what the rooms export
     "kernelweave.assemble.combined.Gate",
     "kernelweave.assemble.combined.GatedExpansion",
     "kernelweave.assemble.combined.GaussianExpansion",
+    "kernelweave.assemble.complexity.EffectiveDimension",
+    "kernelweave.assemble.complexity.TailSum",
     "kernelweave.assemble.effects.EffectGroups",
     "kernelweave.assemble.effects.EffectNames",
     "kernelweave.assemble.effects.EffectsExpansion",

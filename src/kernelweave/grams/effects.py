@@ -128,7 +128,7 @@ class EffectsGram(BankGram):
         q[d:] = (pairs + pairs.T)[np.triu_indices(d, 1)]
         q *= self.scale
         if m >= MANY:
-            best = d + np.argpartition(-q[d:], AGAIN)[:AGAIN]
+            best = d + np.argpartition(-q[d:], min(AGAIN, m - d - 1))[:AGAIN]
             again = best[q[best] >= NEAR * q[d:].max()]
             q[again] = [self._exact(i, j, beta) for i, j in self.sets.places(again)]
             q[again] *= self.scale[again]
