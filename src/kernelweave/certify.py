@@ -12,6 +12,7 @@ from .arrays import Array, namespace, to_host
 from .problem import Certificate, Point, Problem
 
 ROUNDING = 1e-13  # share of the size of kernels that their products may be off by
+CLOSE = 0.02  # error of the best scale, in relative gaps, within 1e-5 and 1e-2
 NEAR = 1e-3  # how far from 1 the neighbouring scales are
 
 
@@ -97,7 +98,8 @@ def primal_value(
     best = (value(1.0)[0], 1.0)
     sides = (value(1.0 - NEAR)[0] - best[0], value(1.0 + NEAR)[0] - best[0]) if moves else (0.0, 0.0)
     if moves and not 0.0 <= min(sides) <= max(sides) <= 0.01 * (best[0] - lower):
-        found = minimize_scalar(lambda t: value(t)[0], bounds=(0.0, 2.0), method="bounded", options={"xatol": 1e-5})
+        close = float(np.clip(CLOSE * (best[0] - lower) / max(abs(best[0]), 1e-300), 1e-5, 1e-2))
+        found = minimize_scalar(lambda t: value(t)[0], bounds=(0.0, 2.0), method="bounded", options={"xatol": close})
         best = min(best, (float(found.fun), float(found.x)), (value(0.0)[0], 0.0))
     return best[0], best[1], value(best[1])[1]
 
