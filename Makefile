@@ -9,9 +9,10 @@ EXTRAS_demo := plot,cli
 EXTRAS_test := test
 EXTRAS_torch := test,gpu
 EXTRAS_lint := lint
+EXTRAS_docs := docs
 EXTRAS_bench := bench,plot
 
-.PHONY: demo test test-torch lint bench papers clean
+.PHONY: demo test test-torch lint docs wheel data bench papers clean
 .SECONDARY:
 
 demo: $(VENV)/.with-demo
@@ -29,6 +30,27 @@ lint: $(VENV)/.with-lint
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+# The site, into docs/_build/html; a warning is an error. The gallery is run, so it takes some minutes.
+docs: export OMP_NUM_THREADS = 1
+docs: $(VENV)/.with-docs
+	$(BIN)/python docs/make_api.py
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "the site is in docs/_build/html/index.html"
+
+# Wheel and sdist into dist/, and the wheel tried in an empty environment: a fit, and the demonstration.
+wheel: | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check build
+	rm -rf dist build/try
+	$(BIN)/python -m build --quiet
+	$(PYTHON) -m venv build/try
+	build/try/bin/python -m pip install --quiet --disable-pip-version-check "$$(ls dist/*.whl)[plot,cli]"
+	cd build && try/bin/python -c "import kernelweave as kw, numpy as np; X = np.eye(20); y = np.arange(20) % 2; \
+		print(kw.MKLClassifier().fit(X, y).dual_gap_, kw.__file__)" && try/bin/kernelweave demo --out demo
+
+# The data of the benchmarks, by their public names, into the folder named by KERNELWEAVE_DATA.
+data: $(VENV)/.with-bench
+	$(BIN)/python benchmarks/fetch.py
+
 bench: $(VENV)/.with-bench
 	@set -e; for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script; done
 
@@ -41,7 +63,7 @@ papers: $(VENV)/.with-bench
 		test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist docs/_build docs/gallery docs/generated docs/api.md src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(BIN)/python:

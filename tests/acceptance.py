@@ -18,7 +18,7 @@ import numpy as np
 
 from kernelweave import Problem, grams, solvers
 from kernelweave.solvers.base import check_pair
-from registry import CASES, PAIRED, PENALTIES, factored, label, on_demand, sized
+from registry import CASES, ON_BANKS, PAIRED, PENALTIES, factored, label, on_demand, sized
 
 FILE = Path(__file__).with_name("acceptance.csv")
 M = 5  # kernels of the problems
@@ -47,7 +47,7 @@ def elsewhere(stack, scale):
 
 
 GRAMS = {"dense": grams.DenseGram, "on demand": on_demand, "factors": factored, SLOW: elsewhere}
-SOLVERS = ["auto", *sorted(solvers._NAMES)]
+SOLVERS = ["auto", *sorted(set(solvers._NAMES) - set(ON_BANKS))]
 BY_LABEL = {label(penalty): penalty for penalty in PENALTIES + PAIRED}
 BY_NAME = {str(case): case for case in CASES}
 

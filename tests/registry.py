@@ -16,7 +16,8 @@ from kernelweave.penalties.prox import EntropicProx, SimplexProx
 
 M = 8  # kernels that a penalty with one number per kernel is written for; see ``sized``
 BASES = {"PreparedKernels", "Approximation", "GramStack", "Kernel", "Loss", "MixingPenalty", "Solver"}
-BASES |= {"BoundLoss", "DualTerms", "CombinableGram", "EntryGram", "FactorGram", "ProductStack"}
+BASES |= {"BoundLoss", "DualTerms", "BankGram", "CombinableGram", "EntryGram", "FactorGram", "ProductStack"}
+BASES |= {"Effect"}  # which only Effects makes, from samples
 PRICES = np.array([1.0, 0.8, 1.3, 1.0, 0.6, 1.1, 0.9, 1.5])
 SHARES = np.array([0.2, 0.1, 0.15, 0.05, 0.1, 0.2, 0.15, 0.05])
 
@@ -76,6 +77,21 @@ KERNELS = [
     K.Polynomial(degree=2, on=[0, 1]).normalised(),
     (0.5 * (K.Linear() + K.Constant())).normalised(),
     K.Chi2() * K.Constant(2.0),
+    K.Tanimoto(),
+    K.Jaccard(on=[0, 1]),
+    K.Equality(),
+    K.Ordinal(),
+    K.Ordinal(low=-1.0, high=[1.0, 2.0], on=[1, 3]),
+    3.0 * K.Tanimoto(on=[0, 1]) + K.Jaccard(),
+    K.Effects(on=1),
+    K.Effects(include=[(0, 2)], rank=3),
+]
+STRING_KERNELS = [  # with tests of their own
+    K.Spectrum(2),
+    K.Spectrum(3).normalised(),
+    K.Mismatch(3, mismatches=1),
+    K.Mismatch(3, mismatches=2, alphabet=4),
+    2.0 * K.Spectrum(1) + K.Mismatch(2),
 ]
 PENALTIES = [
     penalties.Fixed(),
@@ -120,14 +136,17 @@ BINARY = [loss for loss in LOSSES if "binary" in loss.tasks]  # those that read 
 QUADRATIC = [loss for loss in BINARY if loss.bind([-1.0, 1.0]).quadratic]  # of these, what solvers on kernels take
 GRAMS = [grams.DenseGram, on_demand, factored]  # each is called with (stack, scale)
 VIEWS = [grams.FactorProducts, grams.ProductGram]  # of another representation's kernels; with tests of their own
+BANKS = [grams.EffectsGram]  # of kernels that are never listed; with tests of their own
 APPROXIMATIONS = [grams.Nystroem(rank=5), grams.PivotedCholesky(rank=5), grams.RandomFeatures(rank=6)]
+APPROXIMATIONS += [grams.ExplicitFeatures()]
 ROUGH = ["mwu"]  # meant for a gap of 1e-2; with tests of its own
+ON_BANKS = ["active"]  # on banks that are never listed; with tests of its own
 ON_PAIRS = ["frank-wolfe"]  # on products of kernels; with tests of its own
 UNBIASED = ["ascent", "mirror", "rows"]  # for joint margins and problems without a bias; with tests of their own
 SMOOTH = ["newton-cg"]  # for losses whose curvature is known; with tests of its own
 ON_FACTORS = {name for name, solver in solvers._NAMES.items() if set(solver.needs) == {grams.FactorGram}}
 FACTORS = sorted(ON_FACTORS - set(UNBIASED))
-SOLVERS = sorted(set(solvers._NAMES) - {*ROUGH, *ON_PAIRS, *UNBIASED, *SMOOTH} - ON_FACTORS)  # on kernels
+SOLVERS = sorted(set(solvers._NAMES) - {*ROUGH, *ON_BANKS, *ON_PAIRS, *UNBIASED, *SMOOTH} - ON_FACTORS)  # on kernels
 
 SPARSE_ONLY = ["level", "proximal", "qcqp", "silp", "simplemkl", "skm"]  # take no penalty but l1
 
@@ -222,4 +241,4 @@ def label(instance) -> str:
 
 def spelled(instance) -> str:
     """Return the repr without addresses, which differ from process to process."""
-    return re.sub(r" at 0x[0-9a-f]+", "", repr(instance))
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(instance))

@@ -175,7 +175,7 @@ FIT = {
         ValueError,
         "there are 10: give one label each",
     ),
-    "unknown penalty": ({"penalty": "l7"}, X, ValueError, "choose one of average, elasticnet, l1, lp"),
+    "unknown penalty": ({"penalty": "l7"}, X, ValueError, "choose one of average, elasticnet, group, l1, lp"),
     "penalty not made": ({"penalty": P.L1}, X, TypeError, "penalty must be a name or an instance"),
     "unknown loss": ({"loss": "bent"}, X, ValueError, "choose one of cox, crammer_singer, epsilon_insensitive"),
     "loss of another task": ({"loss": "huber"}, X, ValueError, "is not for MKLClassifier: choose one of"),

@@ -7,12 +7,12 @@ import io
 import json
 import sys
 
-import joblib
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import dump_svmlight_file, load_iris
 
+import kernelweave as kw
 from kernelweave.cli import CommandError, main, parse_kernels
 
 TARGET = "kind"
@@ -58,7 +58,7 @@ def test_fit_prints_the_summary_and_the_test_accuracy(table, capsys):
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet"])
 def test_fit_predict_and_info_on_tables(frame, tmp_path, suffix, capsys):
-    table, model, out = tmp_path / f"iris.{suffix}", tmp_path / "model.joblib", tmp_path / "predicted.csv"
+    table, model, out = tmp_path / f"iris.{suffix}", tmp_path / "model.kw", tmp_path / "predicted.csv"
     if suffix == "parquet":
         frame.to_parquet(table)
     else:
@@ -75,7 +75,7 @@ def test_fit_predict_and_info_on_tables(frame, tmp_path, suffix, capsys):
 
 
 def test_predict_takes_columns_by_name_and_needs_no_target(frame, table, tmp_path, capsys):
-    model, other = tmp_path / "model.joblib", tmp_path / "other.csv"
+    model, other = tmp_path / "model.kw", tmp_path / "other.csv"
     fit(table, "--out", model)
     run("predict", model, table)
     expected = capsys.readouterr().out.split("prediction\n")[1]
@@ -89,7 +89,7 @@ def test_predict_takes_columns_by_name_and_needs_no_target(frame, table, tmp_pat
 @pytest.mark.parametrize("zero_based", [True, False])
 def test_svmlight_counts_columns_as_the_training_file_does(frame, tmp_path, zero_based, capsys):
     X, y = frame.drop(columns=TARGET).to_numpy(), np.where(frame[TARGET] == "virginica", 1, -1)
-    table, part, model = tmp_path / "iris.svm", tmp_path / "part.libsvm", tmp_path / "model.joblib"
+    table, part, model = tmp_path / "iris.svm", tmp_path / "part.libsvm", tmp_path / "model.kw"
     dump_svmlight_file(X, y, str(table), zero_based=zero_based)
     blank = X * (np.arange(X.shape[1]) == 1)  # the first column and the last two never occur
     dump_svmlight_file(blank, y, str(part), zero_based=zero_based)
@@ -97,12 +97,12 @@ def test_svmlight_counts_columns_as_the_training_file_does(frame, tmp_path, zero
     capsys.readouterr()
     assert run("predict", model, part) == 0
     predicted = capsys.readouterr().out.split()[1:]
-    pipeline = joblib.load(model)["pipeline"]
+    pipeline = kw.load(model)
     assert predicted == [str(label) for label in pipeline.predict(blank)]
 
 
 def test_text_columns_are_encoded_on_request(frame, tmp_path, capsys):
-    table, model = tmp_path / "text.csv", tmp_path / "model.joblib"
+    table, model = tmp_path / "text.csv", tmp_path / "model.kw"
     frame.assign(colour=np.where(frame.index % 3, "red", "blue")).to_csv(table, index=False)
     assert fit(table, "--encode", "onehot", "--kernels", "linear@colour_red,colour_blue", "rbf:0.1@each") == 0
     printed = capsys.readouterr()
@@ -113,10 +113,10 @@ def test_text_columns_are_encoded_on_request(frame, tmp_path, capsys):
 
 
 def test_penalty_and_p_reach_the_classifier(table, tmp_path):
-    model = tmp_path / "model.joblib"
+    model = tmp_path / "model.kw"
     words = ["--penalty", "lp", "--p", "3", "--C", "5", "--tol", "0.01", "--kernels", "rbf:0.1,1", "linear"]
     assert fit(table, *words, "--out", model) == 0
-    classifier = joblib.load(model)["pipeline"][-1]
+    classifier = kw.load(model)[-1]
     assert (classifier.penalty.p, classifier.C, classifier.tol) == (3, 5, 0.01)
     assert len(classifier.weights_) == 3
     assert classifier.dual_gap_ <= 0.01
@@ -124,11 +124,11 @@ def test_penalty_and_p_reach_the_classifier(table, tmp_path):
 
 @pytest.mark.parametrize("name", ["nystroem", "cholesky", "random_features"])
 def test_approximation_and_rank_reach_the_classifier(table, tmp_path, name, capsys):
-    model = tmp_path / "model.joblib"
+    model = tmp_path / "model.kw"
     words = ["--approximation", name, "--rank", "6", "--kernels", "rbf:0.1,1", "--seed", "3"]
     assert fit(table, *words, "--out", model) == 0
     assert "certified for the approximated kernels" in capsys.readouterr().out
-    classifier = joblib.load(model)["pipeline"][-1]
+    classifier = kw.load(model)[-1]
     assert (classifier.approximation.rank, classifier.random_state) == (6, 3)
     assert "2 kernels, 12 columns" in classifier.storage_
     assert run("predict", model, table) == 0
@@ -136,11 +136,16 @@ def test_approximation_and_rank_reach_the_classifier(table, tmp_path, name, caps
     assert "off by at most" in capsys.readouterr().out
 
 
-def test_recipes_lists_the_papers(capsys):
+def test_recipes_lists_the_papers(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     assert run("recipes") == 0
     out = capsys.readouterr().out
-    assert out.split()[:3] == ["name", "paper", "minimises"]
-    assert "skm" in out and "approximation=Nystroem()" in out
+    assert out.split()[:3] == ["name", "paper", "convex"]
+    assert "skm" in out and max(map(len, out.splitlines())) <= 80
+    monkeypatch.setenv("COLUMNS", "400")
+    assert run("recipes") == 0
+    out = capsys.readouterr().out
+    assert out.split()[:3] == ["name", "paper", "minimises"] and "approximation=Nystroem()" in out
 
 
 def test_recipes_shows_those_named(capsys):
@@ -152,8 +157,6 @@ def test_recipes_shows_those_named(capsys):
 
 
 def test_recipes_for_programs(capsys):
-    import kernelweave as kw
-
     rows = kw.recipes().rows()
     assert run("recipes", "--format", "json") == 0
     assert json.loads(capsys.readouterr().out) == rows
@@ -200,7 +203,7 @@ def test_bad_kernel_specs(spec, message):
 def bad_requests():
     """Change to the table, further words of the command, and what the message must say."""
     label = TARGET
-    yield "no target", lambda t: t, ["--target", "kin"], "it has kind"
+    yield "no target", lambda t: t, ["--target", "kin"], "Did you mean kind? It has 5 columns: sepal length"
     yield "text", lambda t: t.assign(name="a"), [], "not numbers: name"
     yield (
         "missing",
@@ -223,6 +226,12 @@ def bad_requests():
     yield "rank alone", lambda t: t, ["--rank", "5"], "--rank goes with --approximation"
     yield "rank", lambda t: t, ["--approximation", "nystroem", "--rank", "0"], "rank of Nystroem must be"
     yield "no waves", lambda t: t, ["--approximation", "random_features", "--kernels", "linear"], "nystroem"
+    yield "recipe", lambda t: t, ["--recipe", "skn"], "recipe 'skn' is not known: use 'skm'"
+    yield "recipe and cv", lambda t: t, ["--recipe", "skm", "--cv", "3"], "leave one of them out"
+    yield "C and cv", lambda t: t, ["--C", "2", "--cv", "3"], "--cv chooses C"
+    yield "solver", lambda t: t, ["--solver", "magic"], "magic"
+    yield "solver of another", lambda t: t, ["--recipe", "gmkl", "--solver", "sqp"], "--solver is not for --recipe gmkl"
+    yield "picture", lambda t: t, ["--plot", "weights.xyz"], "xyz"
     yield "auto and more", lambda t: t, ["--kernels", "auto", "rbf"], "stands alone"
 
 
@@ -238,7 +247,7 @@ def test_bad_requests_get_one_sentence(frame, tmp_path, capsys, change, words, m
 
 
 def test_bad_files_get_one_sentence(table, tmp_path, capsys):
-    model, empty, torn = tmp_path / "m.joblib", tmp_path / "empty.csv", tmp_path / "torn.parquet"
+    model, empty, torn = tmp_path / "m.kw", tmp_path / "empty.csv", tmp_path / "torn.parquet"
     lines = tmp_path / "words.svm"
     empty.touch()
     torn.write_bytes(b"PAR1 and nothing more")
@@ -253,8 +262,8 @@ def test_bad_files_get_one_sentence(table, tmp_path, capsys):
         ("fit", lines): "could not be read as svmlight",
         ("fit", lines, "--target", "a"): "not for svmlight",
         ("fit", table): "--target is needed",
-        ("info", table): "not a model",
-        ("info", tmp_path / "absent.joblib"): "there is no file",
+        ("info", table): "cannot be opened as a model",
+        ("info", tmp_path / "absent.kw"): "there is no file",
         ("predict", model, lines): "must be of the kind",
     }
     for words, message in requests.items():
@@ -264,7 +273,7 @@ def test_bad_files_get_one_sentence(table, tmp_path, capsys):
 
 
 def test_predict_refuses_other_columns(frame, table, tmp_path, capsys):
-    model, other = tmp_path / "m.joblib", tmp_path / "other.csv"
+    model, other = tmp_path / "m.kw", tmp_path / "other.csv"
     fit(table, "--out", model)
     frame.drop(columns="petal width").to_csv(other, index=False)
     assert run("predict", model, other) == 2
@@ -286,7 +295,7 @@ def test_bad_usage_exits_with_2(words, capsys):
 
 def test_an_output_folder_that_is_not_there_is_refused_first(table, tmp_path, capsys):
     with pytest.raises(SystemExit):
-        fit(table, "--out", tmp_path / "absent" / "m.joblib")
+        fit(table, "--out", tmp_path / "absent" / "m.kw")
     assert "does not exist" in capsys.readouterr().err
 
 
@@ -315,7 +324,7 @@ def test_demo_without_matplotlib_says_what_to_install(tmp_path, monkeypatch, cap
 
 
 def test_integer_labels_stay_integers(frame, tmp_path, capsys):
-    table, model = tmp_path / "numbers.csv", tmp_path / "m.joblib"
+    table, model = tmp_path / "numbers.csv", tmp_path / "m.kw"
     labels = pd.Series(np.where(frame[TARGET] == "virginica", 3.0, 7.0))
     frame.assign(kind=labels).to_csv(table, index=False)
     fit(table, "--out", model)
@@ -324,3 +333,28 @@ def test_integer_labels_stay_integers(frame, tmp_path, capsys):
     printed = capsys.readouterr()
     assert set(printed.out.split()[1:]) == {"3", "7"}
     assert "accuracy" in printed.err
+
+
+def test_recipe_solver_and_picture(table, tmp_path, capsys):
+    model, picture = tmp_path / "m.kw", tmp_path / "weights.svg"
+    words = ["--kernels", "rbf:0.1,1", "linear", "--out", model, "--plot", picture]
+    assert fit(table, "--recipe", "lp-mkl", "--solver", "smo", *words) == 0
+    classifier = kw.load(model)[-1]
+    assert (classifier.penalty, classifier.solver_, len(classifier.weights_)) == ("lp", "smo", 3)
+    assert b"<svg" in picture.read_bytes() and str(picture) in capsys.readouterr().out
+    assert fit(table, "--recipe", "gmkl", "--out", model) == 0
+    assert type(kw.load(model)[-1]).__name__ == "NonconvexMKLClassifier"
+
+
+def test_cross_validation_chooses(frame, table, tmp_path, capsys):
+    model = tmp_path / "m.kw"
+    assert fit(table, "--cv", "2", "--penalty", "lp", "--kernels", "rbf:0.1,1", "--out", model) == 0
+    line = [line for line in capsys.readouterr().out.splitlines() if line.startswith("chosen")]
+    chosen = kw.load(model)[-1]
+    assert len(line) == 1 and f"score {chosen.best_score_:.4f}" in line[0] and chosen.cv == 2
+    assert run("predict", model, table) == 0
+    numbers = tmp_path / "numbers.csv"
+    frame.drop(columns=TARGET).to_csv(numbers, index=False)
+    assert run("fit", numbers, "--target", "petal width", "--cv", "2", "--penalty", "l1", "--kernels", "rbf:0.1") == 0
+    assert run("fit", numbers, "--task", "outliers", "--cv", "2") == 2
+    assert "--cv is not for --task outliers" in capsys.readouterr().err

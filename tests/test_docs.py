@@ -29,12 +29,19 @@ def test_nothing_is_left_to_fill_in(path):
     assert not re.search(r"@@|TODO|FIXME|\bTBD\b", path.read_text())
 
 
-def test_readme_names_every_solver_penalty_and_loss():
+def test_the_page_of_the_problem_names_every_solver_penalty_and_loss():
     import kernelweave as kw
     from kernelweave.solvers import _NAMES
 
-    text = (ROOT / "README.md").read_text()
+    text = (ROOT / "docs" / "problem.md").read_text()
     penalties = set(kw.penalties.__all__) - {"MixingPenalty", "make_penalty"}
     losses = set(kw.losses.__all__) - {"Loss", "BoundLoss", "DualTerms", "make_loss"}
     weightings = set(kw.weightings.__all__) - {"Weighting", "make_mixing"}
     assert [name for name in {*_NAMES, *penalties, *losses, *weightings} if f"`{name}`" not in text] == []
+
+
+def test_readme_is_short_and_wishes_are_shorter():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 120
+    wishes = (ROOT / "docs" / "wishes.md").read_text()
+    assert len(re.findall(r"(?m)^## \d+\. ", wishes)) == 20
+    assert all(len(block.splitlines()) <= 15 for block in re.findall(r"```\w*\n(.*?)```", wishes, flags=re.DOTALL))

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 import kernelweave as kw
 from kernelweave import kernels as K
-from kernelweave import plot, report
+from kernelweave import plot, tables
 
 BANK = K.rbf(gamma=[0.01, 0.1, 1.0, 10.0]) + K.polynomial(degree=[1, 2]) + K.linear(on="each")
 
@@ -92,7 +92,8 @@ def test_convergence_shows_the_gap_down_to_tol(binary, axes):
     gap = axes.lines[0].get_ydata()
     assert axes.get_yscale() == "log"
     assert np.min(gap) <= binary.tol
-    assert len(axes.lines) == 4
+    assert gap[0] == 1.0 and axes.lines[0].get_xdata()[0] == 0.0  # nothing is known before the first bounds
+    assert len(axes.lines) == (4 if len(binary.history_.gap) > 1 else 2)
 
 
 def test_convergence_of_several_problems_has_a_line_each(multiclass, axes):
@@ -151,10 +152,62 @@ def test_summary_tells_weights_gap_and_status(binary, multiclass):
 
 
 def test_kernels_by_weight_counts_what_it_leaves_out():
-    text = report.kernels_by_weight(["a", "b", "c", "d"], np.array([0.5, 0.0, 0.3, 0.2]), top=1)
+    text = tables.kernels_by_weight(["a", "b", "c", "d"], np.array([0.5, 0.0, 0.3, 0.2]), top=1)
     assert text.splitlines()[1].startswith("a")
     assert text.endswith("and 2 more with weight, 50.0 % together")
 
 
 def test_kernels_by_weight_with_no_weight_at_all():
-    assert "constant" in report.kernels_by_weight(["a"], np.zeros(1))
+    assert "constant" in tables.kernels_by_weight(["a"], np.zeros(1))
+
+
+def test_what_cannot_be_drawn_says_why(binary):
+    with pytest.raises(ValueError, match="without weights of products"):
+        plot.pairs(binary)
+    with pytest.raises(ValueError, match="fit it first"):
+        plot.pairs(kw.MKLClassifier(BANK))
+    X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    stream = kw.recipe("ufo-mkl", approximation=kw.Nystroem(rank=5)).partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(ValueError, match="learned from a stream"):
+        plot.convergence(stream)
+
+
+def test_certificates_of_several_problems_are_a_table(multiclass):
+    header, *lines = repr(multiclass.certificate()).splitlines()
+    assert header.split() == ["problem", "lower", "bound", "upper", "bound", "relative", "gap"]
+    assert [line.split()[0] for line in lines] == multiclass.problem_names_
+    assert max(float(line.split()[-1]) for line in lines) == pytest.approx(multiclass.dual_gap_, rel=1e-2)
+
+
+def test_tables_fit_the_width_asked_for():
+    rows = [["name", "some words that take more room than there is"], ["longer name", "few words"]]
+    text = tables.fitted(rows, ["a", "b"], 32)
+    assert max(map(len, text.splitlines())) <= 32
+    assert all(word in text for row in rows for cell in row for word in cell.split())
+
+
+def test_selection_draws_every_candidate_and_marks_the_best(data, axes):
+    X, y = data
+    clf = kw.MKLClassifierCV(BANK, Cs=[0.1, 1.0, 10.0], candidates=["uniform", "l1"], cv=3, drop=False).fit(X, y)
+    drawn = plot.selection(make_pipeline(StandardScaler(), clf), ax=axes)
+    lines = [line for line in drawn.get_lines() if len(line.get_xdata()) == 3]
+    assert len(lines) == 2
+    for line, name in zip(lines, ["uniform", "l1"], strict=True):
+        here = clf.cv_results_["param_candidate"] == name
+        np.testing.assert_allclose(line.get_ydata(), clf.cv_results_["mean_test_score"][here])
+    marked = drawn.get_lines()[-1]
+    assert marked.get_ydata()[0] == clf.best_score_
+    assert clf.best_candidate_ in drawn.get_title(loc="left")
+    clf.cv_results_["split2_test_score"][3:] = np.nan
+    assert "l1, dropped after 2 folds" in [text.get_text() for text in plot.selection(clf).get_legend().get_texts()]
+
+
+def test_stability_draws_what_is_selected(data, axes):
+    X, y = data
+    found = kw.stability(kw.MKLClassifier(BANK), X[50:], y[50:], n_resamples=4, decoys=True, random_state=0)
+    drawn = plot.stability(found, ax=axes)
+    shown = np.sort(found.frequencies[found.frequencies > 0])[::-1]
+    np.testing.assert_allclose([bar.get_width() for bar in drawn.patches], shown[:20])
+    assert f"{found.selected.sum()} of {len(found.frequencies)} kernels selected" in drawn.get_title(loc="left")
+    with pytest.raises(ValueError, match="top must be"):
+        plot.stability(found, top=0)

@@ -41,10 +41,13 @@ def iris():
 
 def test_names_are_those_of_the_table():
     assert all(name == entry.name for name, entry in TABLE.items())
-    lines = str(TABLE).splitlines()
+    lines = TABLE.text(400).splitlines()
     assert len(lines) == len(TABLE) + 1
     assert lines[0].split() == " ".join(COLUMNS).split()
     assert [line.split()[0] for line in lines[1:]] == list(TABLE)
+    narrow = TABLE.text(80).splitlines()
+    assert max(map(len, narrow)) <= 80
+    assert [line.split()[0] for line in narrow[1:] if not line.startswith(" ")] == list(TABLE)
 
 
 def test_the_page_is_made_from_the_table():

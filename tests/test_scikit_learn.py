@@ -21,17 +21,14 @@ CLASSIFIERS = [
     kw.MKLClassifier(),
     kw.MKLClassifier(penalty="lp", loss="squared_hinge", multiclass="ovo", normalize="center"),
     kw.MKLClassifier(FEW, approximation=ALL_ROWS, loss="squared_hinge", solver="newton"),
-    kw.MKLClassifier(FEW, approximation=kw.PivotedCholesky(rank=50, tol=None), penalty="lp", tol=1e-8),
     kw.MKLClassifier("rbf", approximation=kw.RandomFeatures(rank=6), loss="squared_hinge", solver="newton"),
     kw.MKLClassifier(FEW, loss="logistic"),
     kw.MKLClassifier(FEW, multiclass="joint", penalty="lp"),
-    kw.MKLClassifier(FEW, multiclass="joint", penalty="lp", approximation=ALL_ROWS),
     kw.MKLClassifier(FEW, multiclass="joint", loss="logistic"),
-    kw.MKLClassifier(FEW, fit_intercept=False),
     kw.MKLClassifier(FEW, penalty="spectral"),
     kw.MKLClassifier(FEW, penalty="alignment"),
     kw.BoostedMKLClassifier(FEW, cv=2),
-    *(kw.NonconvexMKLClassifier(FEW, model=model) for model in ("gmkl", "lmkl-softmax")),
+    kw.NonconvexMKLClassifier(FEW, model="lmkl-softmax"),
 ]
 OTHERS = [
     kw.MKLRegressor(),

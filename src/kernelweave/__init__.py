@@ -10,23 +10,36 @@ from typing import Any
 __version__ = "0.2.0"
 
 _HOMES = {
+    "AdviceWarning": "estimators",
     "BoostedMKLClassifier": "estimators",
     "DenseGram": "grams",
+    "EffectiveDimension": "assemble",
+    "ExplicitFeatures": "grams",
     "LowRankGram": "grams",
     "MKLClassifier": "estimators",
+    "MKLClassifierCV": "estimators",
     "MKLOutlierDetector": "estimators",
     "MKLRegressor": "estimators",
+    "MKLRegressorCV": "estimators",
     "MKLSurvival": "estimators",
+    "MKLSurvivalCV": "estimators",
     "NonconvexMKLClassifier": "estimators",
     "Nystroem": "grams",
     "PivotedCholesky": "grams",
     "Problem": "problem",
     "RandomFeatures": "grams",
+    "TailSum": "assemble",
+    "Views": "assemble",
     "certify": "certify",
+    "load": "modelfile",
+    "effects": "effects",
     "path": "path",
     "recipe": "recipes",
     "recipes": "recipes",
+    "report": "report",
+    "save": "modelfile",
     "solve": "solvers",
+    "stability": "stability",
 }
 _ROOMS = ("grams", "kernels", "losses", "penalties", "plot", "solvers", "weightings")
 

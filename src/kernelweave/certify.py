@@ -12,8 +12,9 @@ from .arrays import Array, namespace, to_host
 from .problem import Certificate, Point, Problem
 
 ROUNDING = 1e-13  # share of the size of kernels that their products may be off by
-CLOSE = 0.02  # error of the best scale, in relative gaps, within 1e-5 and 1e-2
 NEAR = 1e-3  # how far from 1 the neighbouring scales are
+GROWTH = 5.0  # of the steps away from 1 in a search for the best scale
+FINE = 1e-3  # share of the interval it is in to which that is found
 
 
 def certify(problem: Problem, point: Point, *, trust: bool = False, rescale: bool = True) -> Certificate:
@@ -35,6 +36,18 @@ def certify(problem: Problem, point: Point, *, trust: bool = False, rescale: boo
     -------
     Certificate
         With ``lower <= optimum <= upper``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernelweave as kw
+    >>> X, y = np.random.default_rng(0).normal(size=(20, 2)), np.arange(20) % 2 * 2.0 - 1.0
+    >>> gram = kw.DenseGram(np.stack([X @ X.T, (X @ X.T + 1.0) ** 2], axis=2))
+    >>> problem = kw.Problem(gram, kw.losses.Hinge().bind(y, np.ones(20)), kw.penalties.Lp(2.0))
+    >>> found = kw.solve(problem, tol=1e-6)
+    >>> bounds = kw.certify(problem, kw.problem.Point(found.beta, found.weights))
+    >>> bounds.lower <= found.certificate.upper * (1 + 1e-9) and bounds.gap < 1e-5
+    True
     """
     beta, q, f = point.beta, point.q, point.f
     if not trust or q is None or f is None:
@@ -98,10 +111,22 @@ def primal_value(
     best = (value(1.0)[0], 1.0)
     sides = (value(1.0 - NEAR)[0] - best[0], value(1.0 + NEAR)[0] - best[0]) if moves else (0.0, 0.0)
     if moves and not 0.0 <= min(sides) <= max(sides) <= 0.01 * (best[0] - lower):
-        close = float(np.clip(CLOSE * (best[0] - lower) / max(abs(best[0]), 1e-300), 1e-5, 1e-2))
-        found = minimize_scalar(lambda t: value(t)[0], bounds=(0.0, 2.0), method="bounded", options={"xatol": close})
-        best = min(best, (float(found.fun), float(found.x)), (value(0.0)[0], 0.0))
+        best = min(best, _lowest(lambda t: value(t)[0], best[0], sides), (value(0.0)[0], 0.0))
     return best[0], best[1], value(best[1])[1]
+
+
+def _lowest(value: Callable[[float], float], at_one: float, sides: tuple[float, float]) -> tuple[float, float]:
+    """Return the least value of a convex function of the scale, and where: steps away from 1 grow until it rises."""
+    way, last, far = (-1.0 if sides[0] < sides[1] else 1.0), NEAR, GROWTH * NEAR
+    lowest, next_one = at_one + min(sides), value(1.0 + way * far)
+    while far < 1.0 and next_one < lowest:
+        lowest, last, far = next_one, far, min(GROWTH * far, 1.0)
+        next_one = value(1.0 + way * far)
+    ends = sorted((1.0 + way * last / GROWTH, 1.0 + way * far))
+    if min(sides) >= 0.0:
+        ends = [1.0 - NEAR, 1.0 + NEAR]
+    found = minimize_scalar(value, bounds=ends, method="bounded", options={"xatol": 1e-5 + FINE * (ends[1] - ends[0])})
+    return float(found.fun), float(found.x)
 
 
 def _along(problem: Problem, cost: Callable[[float], float], f: Array) -> Callable[[float], tuple[float, Any]]:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
 
-from .assemble import Subproblem, check_number
-from .estimators.base import MKLEstimator, PreparedFit, support
-from .problem import Point, Solution, Status
+from .assemble import check_number
+from .estimators.base import MKLEstimator, support
 
 
 @dataclass(frozen=True)
@@ -33,6 +32,8 @@ class Path:
         Samples with a coefficient other than zero.
     kernel_names : list of str
         Name of each kernel.
+    kernel_groups : list of str or None
+        Group of each kernel, None for one in no group.
     """
 
     C: np.ndarray
@@ -41,6 +42,7 @@ class Path:
     objectives: np.ndarray
     n_support: np.ndarray
     kernel_names: list[str]
+    kernel_groups: list[str | None]
 
 
 def path(estimator: MKLEstimator, X: Any, y: Any, C: Sequence[float], sample_weight: Any = None) -> Path:
@@ -85,7 +87,7 @@ def path(estimator: MKLEstimator, X: Any, y: Any, C: Sequence[float], sample_wei
     worker = clone(estimator).set_params(C=float(costs[0]))
     prepared = worker._prepare(X, y, sample_weight)
     walks = Parallel(n_jobs=worker.n_jobs, prefer="threads")(
-        delayed(_walk)(worker, prepared, subproblem, costs) for subproblem in prepared.subproblems
+        delayed(worker._along)(prepared, subproblem, costs) for subproblem in prepared.subproblems
     )
     steps = list(zip(*walks, strict=True))  # for each C, the solutions of all problems
     worker._warn_if_loose([solution for step in steps for solution in step])
@@ -97,6 +99,7 @@ def path(estimator: MKLEstimator, X: Any, y: Any, C: Sequence[float], sample_wei
         objectives=np.array([[solution.certificate.upper for solution in step] for step in steps])[:, several],
         n_support=np.array([support(prepared.coefficients(step)).shape[0] for step in steps]),
         kernel_names=prepared.assembly.names,
+        kernel_groups=prepared.assembly.groups,
     )
 
 
@@ -107,17 +110,3 @@ def _read_costs(C: Sequence[float]) -> np.ndarray:
     for cost in costs:
         check_number("every entry of C", cost)
     return np.array(costs, dtype=float)
-
-
-def _walk(worker: MKLEstimator, prepared: PreparedFit, subproblem: Subproblem, costs: np.ndarray) -> list[Solution]:
-    """Solve one problem for every cost, from the smallest up; answers in the order of ``costs``."""
-    found: list[Any] = [None] * costs.size
-    problem, last, start = prepared.problem(subproblem, 1.0), 1.0, None
-    for j in np.argsort(costs, kind="stable"):
-        cost = float(costs[j])
-        start = None if start is None else replace(start, beta=start.beta * (cost / last))
-        found[j] = worker._solve(prepared, replace(problem, loss=problem.loss.times(cost)), start)
-        if found[j].status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
-        start, last = Point(found[j].beta, found[j].weights), cost
-    return found

@@ -90,9 +90,12 @@ class Problem:
         beta = self.loss.project(beta)
         return beta if self.dual_sum is None else self.loss.balance(beta, self.dual_sum)
 
-    def best_bias(self, f: Array) -> Any:
-        """Return the bias, one for each column, of least loss at decision values ``f``; zero where there is none."""
-        return 0.0 if self.dual_sum is None else self.loss.best_bias(f, self.dual_sum)
+    def best_bias(self, f: Array, near: Any = None) -> Any:
+        """Return the bias, one for each column, of least loss at decision values ``f``; zero where there is none.
+
+        A search for it begins at ``near``.
+        """
+        return 0.0 if self.dual_sum is None else self.loss.best_bias(f, self.dual_sum, near)
 
     def total_loss(self, f: Array, bias: Any = 0.0) -> float:
         """Return the loss of all samples at ``f + bias``, and the price of the bias."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -11,7 +12,7 @@ import numpy as np
 from sklearn.base import clone
 
 from . import kernels as K
-from . import report
+from . import tables
 from .estimators import BoostedMKLClassifier, MKLClassifier, NonconvexMKLClassifier
 from .grams import Nystroem
 from .penalties import Lp, Mixed, SpectralNorm
@@ -28,6 +29,7 @@ PRODUCTS = f"{ENTRIES}; 1e5, features of low rank"
 FEATURES = "1e6, features of low rank"
 
 COLUMNS = ("name", "paper", "minimises", "convex", "sparse", "losses", "scales to", "estimator")
+SHORT = ("name", "paper", "convex", "sparse", "scales to")  # where not all columns fit
 PAGE = """# Methods by name
 
 `kw.recipe(name, kernels, ...)` returns the estimator of the last column on these kernels; further parameters win over
@@ -133,15 +135,23 @@ class Recipes(dict[str, Recipe]):
             lines.append([f"`{name}`", paper, minimises, *facts, f"`{made}`"])
         return PAGE + "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
+    def text(self, width: int) -> str:
+        """Return the table, so many characters wide; where not all columns fit, those that matter most."""
+        rows = self.rows()
+        whole = tables.table([list(row.values()) for row in rows], COLUMNS, left=len(COLUMNS))
+        if len(whole.split("\n", 1)[0]) <= width:
+            return whole
+        return tables.fitted([[row[column] for column in SHORT] for row in rows], SHORT, width)
+
     def __repr__(self) -> str:
-        return report.table([list(row.values()) for row in self.rows()], COLUMNS, left=len(COLUMNS))
+        return self.text(shutil.get_terminal_size().columns)
 
     __str__ = __repr__
 
 
 def _multiplied(kernels: Any) -> list[K.Kernel]:
     """Return the product of all kernels of a bank."""
-    if isinstance(kernels, str) and kernels == "precomputed":
+    if K.as_precomputed(kernels) is not None:
         raise ValueError(
             "recipe 'rbmkl-product' multiplies kernels of samples: multiply precomputed ones yourself, with "
             "X.prod(axis=2, keepdims=True), and use recipe 'svm-average'."

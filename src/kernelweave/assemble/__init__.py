@@ -2,10 +2,13 @@
 
 from .base import Assembly, Predictor
 from .combined import Combination, gated_sum, gaussian_product, squared_sum
+from .complexity import Complexity, EffectiveDimension, TailSum
+from .effects import EffectsAssembly, EffectsExpansion, from_effects, unlisted
 from .factors import FactorAssembly, FactorExpansion, described, from_factors
+from .folds import FactorFold, Fold, SampleFold, StoredFold, fold_of, rows_of
 from .labels import Labels, class_targets, given_factors, read_labels, split_classes
 from .memory import available_memory, check_memory
-from .parameters import Options, check_number, check_whole
+from .parameters import Options, check_choice, check_number, check_whole
 from .products import (
     FactorProductAssembly,
     FactorProductExpansion,
@@ -28,14 +31,21 @@ from .targets import (
     target_names,
 )
 from .tensors import check_together, read_tensor
+from .views import Views, as_objects, as_views, check_columns
 
 __all__ = [
     "Assembly",
     "Combination",
+    "Complexity",
+    "EffectiveDimension",
+    "EffectsAssembly",
+    "EffectsExpansion",
     "FactorAssembly",
     "FactorExpansion",
+    "FactorFold",
     "FactorProductAssembly",
     "FactorProductExpansion",
+    "Fold",
     "KernelAssembly",
     "Labels",
     "Numbers",
@@ -43,9 +53,17 @@ __all__ = [
     "Predictor",
     "ProductAssembly",
     "ProductExpansion",
+    "SampleFold",
+    "StoredFold",
     "Subproblem",
+    "TailSum",
     "Targets",
+    "Views",
+    "as_objects",
+    "as_views",
     "available_memory",
+    "check_choice",
+    "check_columns",
     "check_memory",
     "check_number",
     "check_products",
@@ -53,6 +71,8 @@ __all__ = [
     "check_whole",
     "class_targets",
     "described",
+    "fold_of",
+    "from_effects",
     "from_factors",
     "from_samples",
     "from_stack",
@@ -70,8 +90,10 @@ __all__ = [
     "read_weight",
     "real_array",
     "resolve_bank",
+    "rows_of",
     "split_classes",
     "squared_sum",
     "survival_targets",
     "target_names",
+    "unlisted",
 ]

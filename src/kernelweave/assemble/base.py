@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from ..arrays import Array, namespace
 from ..grams.base import GramStack
+from ..kernels import Effect, Kernel
 from ..losses import Loss
 from ..penalties import MixingPenalty
 from ..problem import Problem
@@ -39,13 +41,26 @@ class Predictor(Protocol):
         """Return the decision values of new samples."""
         ...
 
+    def shares(
+        self,
+        X: Any,
+        owner: np.ndarray,  # (m,) the part that each kernel belongs to
+        parts: int,
+    ) -> Array:  # (n, parts, n_outputs)
+        """Return what each part adds to the decision values; they and the intercepts sum to those.
+
+        A product of kernels is shared evenly among them.
+        """
+        ...
+
 
 @dataclass(frozen=True)
 class Assembly(ABC):
     """Kernels on the training samples, and what new samples must go through to meet them."""
 
     gram: GramStack  # the kernels that are not zero
-    names: list[str]  # (m,) all kernels
+    names: Sequence[str]  # (m,) all kernels
+    groups: Sequence[str | None]  # (m,) what each kernel belongs to
     kept: np.ndarray  # positions among all kernels of those in `gram`
     scales: np.ndarray  # (m,) factor of each kernel, 0 where it was left out
     lost: np.ndarray | None  # (m,) share of each kernel's trace that an approximation lost; None without one
@@ -54,6 +69,21 @@ class Assembly(ABC):
     @abstractmethod
     def storage(self) -> str:
         """How the kernels are stored, as a phrase."""
+
+    @property
+    def bank(self) -> Sequence[Kernel] | None:
+        """All kernels, resolved, less one that is 1 everywhere; None for a precomputed stack."""
+        return None
+
+    @property
+    def columns(self) -> Sequence[tuple[int, ...] | None] | None:
+        """The columns of each kernel of the bank, None for all; None for a precomputed stack."""
+        return None if self.bank is None else [kernel.columns for kernel in self.bank]
+
+    @property
+    def singles(self) -> Sequence[Effect]:
+        """The kernels of the effects of single columns, if there are any."""
+        return [kernel for kernel in self.bank or () if isinstance(kernel, Effect)]
 
     @abstractmethod
     def predictor(
@@ -72,9 +102,22 @@ class Assembly(ABC):
         ``gram`` is what the answer was found on: this assembly's, or a part of it.
         """
 
+    def rescaled(
+        self,
+        factors: np.ndarray,  # of the kernels in `gram`
+    ) -> Assembly:
+        """Return the same with each kernel times its factor."""
+        raise NotImplementedError
+
+    def _rescaled_scales(self, factors: np.ndarray) -> np.ndarray:  # (m,)
+        scales = self.scales.copy()
+        scales[self.kept] *= factors
+        return scales
+
     def cut(self, penalty: MixingPenalty) -> MixingPenalty:
         """Return the penalty on the kernels kept: parameters with one entry per kernel lose entries too."""
         m = len(self.names)
+        penalty = penalty.grouped(self.groups)
         penalty.check(m)
         if self.kept.size == m:
             return penalty

@@ -6,7 +6,7 @@ The SVM on each is a convex problem; the choice of the parameters is not.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -99,7 +99,7 @@ class SquaredSum(ProductAssembly, Combination):
 
 def squared_sum(made: KernelAssembly) -> SquaredSum:
     """Return the squares of weighted sums of stored kernels."""
-    return SquaredSum(made.gram, made.names, made.kept, made.scales, None, made, 2)
+    return SquaredSum(made.gram, made.names, made.groups, made.kept, made.scales, None, made, 2)
 
 
 @dataclass(frozen=True)
@@ -115,11 +115,16 @@ class GaussianProduct(Combination):
     widths: Any  # (m, d) gamma of each kernel on each column, sparse: most kernels are on few
     cost: float
     power: int
+    kernels: list[Kernel]
     scaled: np.ndarray | None = None  # (n_outputs, d) the width of each column, once it is known
 
     @property
     def storage(self) -> str:
         return "samples only, their kernel computed when needed"
+
+    @property
+    def bank(self) -> list[Kernel]:
+        return self.kernels
 
     @property
     def start(self) -> np.ndarray:
@@ -171,8 +176,9 @@ def gaussian_product(X: Any, bank: Sequence[Kernel], cost: float, power: int) ->
         columns = np.arange(X.shape[1]) if kernel.on is None else np.asarray(kernel.on)
         values = np.full(columns.size, kernel.gamma)
         rows.append(csr_array((values, columns, [0, columns.size]), shape=(1, X.shape[1])))
-    names, m = [kernel.name for kernel in bank], len(bank)
-    return GaussianProduct(None, names, np.arange(m), np.ones(m), None, X, vstack(rows).tocsr(), cost, power)
+    names, groups, m = [kernel.name for kernel in bank], [kernel.group for kernel in bank], len(bank)
+    ones, widths = np.ones(m), vstack(rows).tocsr()
+    return GaussianProduct(None, names, groups, np.arange(m), ones, None, X, widths, cost, power, list(bank))
 
 
 def gaussian(X: Any, Z: Any, width: np.ndarray) -> np.ndarray:  # (n, d), (p, d), (d,) -> (n, p)
@@ -211,6 +217,12 @@ class GaussianExpansion:
     def _sums(self, X: Any) -> np.ndarray:  # (n, n_outputs)
         parts = zip(self.widths, self.coef, strict=True)
         return np.column_stack([gaussian(X, self.X, width) @ coef for width, coef in parts])
+
+    def shares(self, X: Any, owner: np.ndarray, parts: int) -> np.ndarray:  # (n, parts, n_outputs)
+        """Return the decision values less the intercepts as what the last part adds: one product has no terms."""
+        out = np.zeros((X.shape[0], parts, self.intercept.size))
+        out[:, -1] = decided(X, np.zeros(self.intercept.size), self.X.shape[0], self._sums)
+        return out
 
 
 @dataclass(frozen=True)
@@ -272,6 +284,10 @@ class GatedSum(Combination):
     @property
     def storage(self) -> str:
         return self.kernels.storage
+
+    @property
+    def bank(self) -> list[Kernel] | None:
+        return self.kernels.bank
 
     @property
     def start(self) -> np.ndarray:
@@ -339,10 +355,25 @@ class GatedExpansion:
         """Return the decision values of new samples."""
         return decided(X, self.kernels.intercept, self.kernels.rows.size, self._sums)
 
+    def shares(self, X: Any, owner: np.ndarray, parts: int) -> np.ndarray:  # (n, parts, n_outputs)
+        """Return what each part adds to the decision values, each kernel's part being that of its ``owner``."""
+        shape, whose = (parts, self.kernels.intercept.size), owner[self.kernels.active]
+
+        def sums(rows: Any) -> np.ndarray:
+            out = np.zeros((rows.shape[0], *shape))
+            for k, values in self._terms(rows):
+                out[:, whose[k]] += values
+            return out
+
+        return decided(X, np.zeros(shape), self.kernels.rows.size, sums)
+
     def _sums(self, X: Any) -> np.ndarray:  # (n, n_outputs)
+        return sum((values for _, values in self._terms(X)), np.zeros(self.kernels.intercept.size))
+
+    def _terms(self, X: Any) -> Iterator[tuple[int, np.ndarray]]:
         gates = np.stack([self.gate(X, theta) for theta in self.thetas], axis=2)
-        parts = self.kernels.matrices(X)
-        return sum(gates[:, self.places[k]] * (matrix @ self.columns[k]) for k, matrix in parts)
+        for k, matrix in self.kernels.matrices(X):
+            yield k, gates[:, self.places[k]] * (matrix @ self.columns[k])
 
 
 def gated_sum(made: KernelAssembly, kind: str, weight: np.ndarray) -> GatedSum:
@@ -350,4 +381,4 @@ def gated_sum(made: KernelAssembly, kind: str, weight: np.ndarray) -> GatedSum:
     assert isinstance(made.gram, DenseGram)
     X = made.X.astype(float)
     gate = make_gate(kind, X, weight)
-    return GatedSum(made.gram, made.names, made.kept, made.scales, None, made, X, weight, gate)
+    return GatedSum(made.gram, made.names, made.groups, made.kept, made.scales, None, made, X, weight, gate)

@@ -16,12 +16,12 @@ BLOCK = 32 * 2**20  # bytes of one kernel's entries computed at a time when pred
 
 def decided(
     X: Any,  # (n, d)
-    intercept: np.ndarray,  # (n_outputs,)
+    base: np.ndarray,  # (n_outputs,) or (parts, n_outputs)
     width: int,
     sums: Callable[[Any], np.ndarray],
-) -> np.ndarray:  # (n, n_outputs)
-    """Return the intercepts plus what ``sums`` returns of some rows at a time, as ``width`` numbers a row allow."""
-    out = np.tile(intercept, (X.shape[0], 1))
+) -> np.ndarray:  # (n, n_outputs) or (n, parts, n_outputs)
+    """Return ``base`` plus what ``sums`` returns of some rows at a time, as ``width`` numbers a row allow."""
+    out = np.tile(base, (X.shape[0],) + (1,) * base.ndim)
     step = max(1, BLOCK // (8 * max(width, 1)))
     for start in range(0, X.shape[0] if width else 0, step):
         block = slice(start, start + step)
@@ -60,9 +60,25 @@ class Expansion:
         """Return the decision values of new samples."""
         return decided(X, self.intercept, self.rows.size, self._sums)
 
+    def shares(self, X: Any, owner: np.ndarray, parts: int) -> np.ndarray:  # (n, parts, n_outputs)
+        """Return what each part adds to the decision values, each kernel's part being that of its ``owner``."""
+        places = owner[self.active]
+
+        def sums(rows: Any) -> np.ndarray:
+            out = np.zeros((rows.shape[0], parts, self.intercept.size))
+            for k, values in self.terms(rows):
+                out[:, places[k]] += values
+            return out
+
+        return decided(X, np.zeros((parts, self.intercept.size)), self.rows.size, sums)
+
     def _sums(self, X: Any) -> np.ndarray:  # (n, n_outputs)
-        parts = self.matrices(X)
-        return sum((matrix @ self.clipped.get(k, self.coef)) * self.weights[k] for k, matrix in parts)
+        return sum((values for _, values in self.terms(X)), np.zeros(self.intercept.size))
+
+    def terms(self, X: Any) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield the place of each kernel with weight, and what it adds to the decision values."""
+        for k, matrix in self.matrices(X):
+            yield k, (matrix @ self.clipped.get(k, self.coef)) * self.weights[k]
 
     def matrices(self, X: Any) -> Iterator[tuple[int, np.ndarray]]:
         """Yield the place of each kernel with weight, and the kernel between new samples and support vectors."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -43,6 +43,13 @@ class FactorAssembly(Assembly):
     maps: Any  # from samples to features
     approximation: Approximation
     like: Array  # an empty array where the samples are
+    kernels: list[Kernel]  # (m,) resolved
+    factors: Any = 1.0  # (kernels kept,) what the features were multiplied by after they were made, squared
+
+    def rescaled(self, factors: np.ndarray) -> FactorAssembly:
+        features = self.gram.features * like(self.gram.features, self.gram.per_column(np.sqrt(factors)))
+        gram = LowRankGram(namespace(features).astype(features, self.gram.features.dtype, copy=False), self.gram.ranks)
+        return replace(self, gram=gram, scales=self._rescaled_scales(factors), factors=self.factors * factors)
 
     @property
     def storage(self) -> str:
@@ -51,14 +58,19 @@ class FactorAssembly(Assembly):
         kernels = f"{m} kernel{'s' * (m != 1)}, {features.shape[1]} columns"
         return f"low rank {dtype_name(features)}, {kernels}, {readable(size)} ({described(self.approximation)})"
 
+    @property
+    def bank(self) -> list[Kernel]:
+        return self.kernels
+
     def check_energies(self, gram: GramStack, beta: Array) -> None:
         """Features are positive semidefinite by construction: there is nothing to refuse."""
 
     def predictor(self, targets: Targets, weights: np.ndarray, coef: Array, intercept: np.ndarray) -> FactorExpansion:
-        columns = np.repeat(weights[:, self.kept].T, self.gram.ranks, axis=0)  # (D, n_outputs)
+        kept = weights[:, self.kept] * np.sqrt(self.factors)
+        columns = np.repeat(kept.T, self.gram.ranks, axis=0)  # (D, n_outputs)
         z = self.gram.rmatvec(namespace(coef).matrix_transpose(coef)) * like(coef, columns)
         shape = (targets.n_rows, len(self.names))
-        return FactorExpansion(self.maps.predictor(z), like(coef, intercept), self.like, shape)
+        return FactorExpansion(self.maps.predictor(z), like(coef, intercept), self.like, shape, self.kept)
 
 
 @dataclass(frozen=True)
@@ -69,11 +81,16 @@ class FactorExpansion:
     intercept: Array  # (n_outputs,)
     like: Array  # of the library, device and precision that new samples must have
     shape: tuple[int, int]
+    kept: np.ndarray  # positions among all kernels of those with features
     degree: ClassVar[int] = 1
 
     def decide(self, X: Any) -> Array:  # (n, n_outputs)
         """Return the decision values of new samples."""
         return finite(self.linear.decide(X) + self.intercept)
+
+    def shares(self, X: Any, owner: np.ndarray, parts: int) -> Array:  # (n, parts, n_outputs)
+        """Return what each part adds to the decision values, each kernel's part being that of its ``owner``."""
+        return finite(self.linear.shares(X, owner[self.kept], parts))
 
 
 def from_factors(
@@ -84,6 +101,7 @@ def from_factors(
     weight: Array,  # (n,)
     names: Sequence[str] | None = None,  # (d,)
     frame: Any = None,
+    views: Mapping[str, tuple[int, ...]] | None = None,
     progress: bool = False,
     whole: bool = False,
 ) -> FactorAssembly:
@@ -103,6 +121,8 @@ def from_factors(
         Names of the columns.
     frame : DataFrame, optional
         What the user passed, for column selectors.
+    views : mapping from str to tuple of int, optional
+        Columns of each view.
     progress : bool, default=False
         Show a bar.
     whole : bool, default=False
@@ -123,8 +143,8 @@ def from_factors(
     array([1., 1.])
     """
     assert options.approximation is not None
-    bank = resolve_bank(X, kernels, options, weight, names, frame)
-    labels = [kernel.name for kernel in bank]
+    bank = resolve_bank(X, kernels, options, weight, names, frame, views)
+    labels, groups = [kernel.name for kernel in bank], [kernel.group for kernel in bank]
     _check_definite(bank, options)
     made = options.approximation.factorise(
         bank,
@@ -137,8 +157,18 @@ def from_factors(
         whole=whole,
     )
     say_dropped(labels, made.scales, options.normalize)
+    lost = None if options.approximation.exact else made.lost
     return FactorAssembly(
-        made.gram, labels, made.kept, made.scales, made.lost, made.maps, options.approximation, _empty_like(X)
+        made.gram,
+        labels,
+        groups,
+        made.kept,
+        made.scales,
+        lost,
+        made.maps,
+        options.approximation,
+        empty_like(X),
+        bank,
     )
 
 
@@ -152,7 +182,8 @@ def _check_definite(bank: list[Kernel], options: Options) -> None:
         )
 
 
-def _empty_like(X: Any) -> Array:
+def empty_like(X: Any) -> Array:
+    """Return an array without entries, of the library, device and precision of samples."""
     if issparse(X):
         return np.empty(0, dtype=X.dtype)
     return namespace(X).empty(0, dtype=X.dtype, device=device_of(X)) if is_foreign(X) else np.empty(0, dtype=X.dtype)

@@ -10,24 +10,33 @@ from typing import Any
 import numpy as np
 
 from ..grams import Approximation
+from .complexity import read_normalize
 
-NORMALISATIONS = ("trace", "diagonal", "center", None)
+NORMALISATIONS = ("trace", "diagonal", "center", "dimension", "tail", None)
 PSD = ("check", "clip", "trust")
+MISSING = ("refuse", "absent")
 
 
 @dataclass(frozen=True)
 class Options:
     """How kernels are brought in: scaling, definiteness, memory, features; refused here if they make no sense."""
 
-    normalize: str | None = "trace"
+    normalize: Any = "trace"  # a word, once it is read
     psd: str = "check"
     memory: Any = "auto"
     random_state: Any = None
     approximation: Approximation | None = None
+    missing: str = "refuse"
+    complexity: Any = None  # what kernels are divided by after that
 
     def __post_init__(self) -> None:
-        check_choice("normalize", self.normalize, NORMALISATIONS)
+        word, complexity = read_normalize(self.normalize)
+        check_choice("normalize", word, NORMALISATIONS)
+        object.__setattr__(self, "normalize", word)
+        if complexity is not None:
+            object.__setattr__(self, "complexity", complexity)
         check_choice("psd", self.psd, PSD)
+        check_choice("missing", self.missing, MISSING)
         if self.memory != "auto":
             check_number("memory", self.memory, "'auto' or a number of bytes")
 

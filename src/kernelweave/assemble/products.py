@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import combinations_with_replacement
+from math import factorial, prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,6 +16,7 @@ from scipy.linalg import block_diag
 from ..arrays import readable
 from ..grams import FactorProducts, GramStack, ProductGram, products_for
 from ..grams.factorproducts import check_degree
+from ..kernels import Kernel
 from ..penalties import MixingPenalty
 from .base import Assembly
 from .expansion import Expansion, decided
@@ -38,17 +44,19 @@ def paired(assembly: Assembly, penalty: Any, options: Options) -> Assembly:
     """Return the assembly of what a penalty weighs: the kernels, or products of them."""
     if not weighs_products(penalty):
         return assembly
-    names, kept, scales, lost = assembly.names, assembly.kept, assembly.scales, assembly.lost
+    names, groups = assembly.names, assembly.groups
+    kept, scales, lost = assembly.kept, assembly.scales, assembly.lost
     gram = products_for(assembly.gram, penalty)
     if gram.linear_terms:
-        names, kept, scales = [*names, UNITY], np.append(kept, len(names)), np.append(scales, 1.0)
+        kept, scales = np.append(kept, len(names)), np.append(scales, 1.0)
+        names, groups = [*names, UNITY], [*groups, None]
         lost = None if lost is None else np.append(lost, 0.0)
     if isinstance(gram, FactorProducts):
         assert isinstance(assembly, FactorAssembly)
         check_products_memory(gram, options.memory)
-        return FactorProductAssembly(gram, names, kept, scales, lost, assembly)
+        return FactorProductAssembly(gram, names, groups, kept, scales, lost, assembly)
     assert isinstance(assembly, KernelAssembly)
-    return ProductAssembly(gram, names, kept, scales, lost, assembly, gram.degree)
+    return ProductAssembly(gram, names, groups, kept, scales, lost, assembly, gram.degree)
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,10 @@ class ProductAssembly(Assembly):
     @property
     def storage(self) -> str:
         return f"{self.kernels.storage}, products not stored"
+
+    @property
+    def bank(self) -> Sequence[Kernel] | None:
+        return self.kernels.bank
 
     def check_energies(self, gram: GramStack, beta: np.ndarray) -> None:
         """Refuse an answer along which a kernel shows that it is not positive semidefinite."""
@@ -101,18 +113,44 @@ class ProductExpansion:
         return decided(X, self.kernels.intercept, self.kernels.rows.size * self.shift.size, self._sums)
 
     def _sums(self, X: Any) -> np.ndarray:  # (n, n_outputs)
-        parts = zip(self._mixed(X), self.kernels.coef.T, strict=True)
-        return np.column_stack([mixed**self.degree @ coef for mixed, coef in parts])
+        everything = np.zeros(self.kernels.shape[1], dtype=int)
+        parts = zip(self._mixed(X, everything, 1)[:, 0], self.shift, self.kernels.coef.T, strict=True)
+        return np.column_stack([(mixed + shift) ** self.degree @ coef for mixed, shift, coef in parts])
 
-    def _mixed(self, X: Any) -> np.ndarray:  # (n_outputs, n, s)
-        """Return each problem's weighted sum of the kernels between new samples and support vectors."""
-        mixed = np.tile(self.shift[:, None, None], (1, X.shape[0], self.kernels.rows.size))
+    def _mixed(self, X: Any, owner: np.ndarray, parts: int) -> np.ndarray:  # (n_outputs, parts, n, s)
+        """Return each problem's weighted sums of the kernels of each part, between new samples and support vectors."""
+        mixed = np.zeros((self.shift.size, parts, X.shape[0], self.kernels.rows.size))
         for k, matrix in self.kernels.matrices(X):
             if k in self.bases:
                 matrix = (matrix @ self.bases[k]) @ self.bases[k].T
             for p, weight in enumerate(self.kernels.weights[k]):
-                mixed[p] += weight * matrix
+                mixed[p, owner[self.kernels.active[k]]] += weight * matrix
         return mixed
+
+    def shares(self, X: Any, owner: np.ndarray, parts: int) -> np.ndarray:  # (n, parts, n_outputs)
+        """Return what each part adds to the decision values; products are shared evenly among their factors."""
+        unity = int(owner[-1]) if owner.size > self.kernels.shape[1] else 0
+        return self._shared(X, owner, parts, parts, partial(even_shares, degree=self.degree, unity=unity))
+
+    def joint_shares(
+        self, X: Any, owner: np.ndarray, part_of: Callable[[tuple[int, ...]], int], parts: int
+    ) -> np.ndarray:  # (n, parts, n_outputs)
+        """Return what products of sets of kernels add to the decision values; ``part_of`` names their part."""
+        sets = int(owner.max(initial=0)) + 1
+        share = partial(joint_shares, degree=self.degree, part_of=part_of, parts=parts)
+        return self._shared(X, owner, sets, parts, share)
+
+    def _shared(
+        self, X: Any, owner: np.ndarray, sets: int, parts: int, share: Callable[..., np.ndarray]
+    ) -> np.ndarray:  # (n, parts, n_outputs)
+        """Return the shares of each problem, from the sums of kernels in each set, some rows at a time."""
+
+        def sums(rows: Any) -> np.ndarray:
+            problems = zip(self._mixed(rows, owner, sets), self.shift, self.kernels.coef.T, strict=True)
+            return np.concatenate([share(mixed, shift, coef[:, None]) for mixed, shift, coef in problems], axis=2)
+
+        width = self.kernels.rows.size * self.shift.size * sets
+        return decided(X, np.zeros((parts, self.shift.size)), width, sums)
 
 
 @dataclass(frozen=True)
@@ -126,6 +164,10 @@ class FactorProductAssembly(Assembly):
     def storage(self) -> str:
         return f"{self.factors.storage}, products {readable(self.gram.nbytes)}"
 
+    @property
+    def bank(self) -> Sequence[Kernel] | None:
+        return self.factors.bank
+
     def check_energies(self, gram: GramStack, beta: np.ndarray) -> None:
         """Features are positive semidefinite by construction, and so are products: there is nothing to refuse."""
 
@@ -138,7 +180,7 @@ class FactorProductAssembly(Assembly):
         D = self.factors.gram.features.shape[1]
         linear, shift = self.factors.maps.predictor(directions[:D]), directions[D:].sum(axis=0)
         shape = (targets.n_rows, len(self.names))
-        return FactorProductExpansion(linear, shift, signs, intercept, self.factors.like, shape)
+        return FactorProductExpansion(linear, shift, signs, intercept, self.factors.like, shape, self.factors.kept)
 
 
 def _directions(
@@ -162,6 +204,7 @@ class FactorProductExpansion:
     intercept: np.ndarray  # (n_outputs,)
     like: np.ndarray  # of the precision that new samples must have
     shape: tuple[int, int]
+    kept: np.ndarray  # positions among all kernels of those with features
     degree: ClassVar[int] = 2
 
     def decide(self, X: Any) -> np.ndarray:  # (n, n_outputs)
@@ -170,3 +213,77 @@ class FactorProductExpansion:
 
     def _sums(self, X: Any) -> np.ndarray:  # (n, n_outputs)
         return (self.linear.decide(X) + self.shift) ** 2 @ self.signs
+
+    def shares(self, X: Any, owner: np.ndarray, parts: int) -> np.ndarray:  # (n, parts, n_outputs)
+        """Return what each part adds to the decision values; products are shared evenly among their factors."""
+        unity = int(owner[-1])
+        return self._shared(X, owner, parts, parts, partial(even_shares, degree=2, unity=unity))
+
+    def joint_shares(
+        self, X: Any, owner: np.ndarray, part_of: Callable[[tuple[int, ...]], int], parts: int
+    ) -> np.ndarray:  # (n, parts, n_outputs)
+        """Return what products of sets of kernels add to the decision values; ``part_of`` names their part."""
+        sets = int(owner.max(initial=0)) + 1
+        return self._shared(X, owner, sets, parts, partial(joint_shares, degree=2, part_of=part_of, parts=parts))
+
+    def _shared(
+        self, X: Any, owner: np.ndarray, sets: int, parts: int, share: Callable[..., np.ndarray]
+    ) -> np.ndarray:  # (n, parts, n_outputs)
+        def sums(rows: Any) -> np.ndarray:
+            linear = np.moveaxis(self.linear.shares(rows, owner[self.kept], sets), 1, 0)
+            return share(linear, self.shift, self.signs)
+
+        return decided(X, np.zeros((parts, self.intercept.size)), self.shift.size * sets, sums)
+
+
+def even_shares(
+    sums: np.ndarray,  # (parts, n, s) of the kernels in each part
+    shift: Any,  # of the kernel that is 1 everywhere: one number, or (s,)
+    coef: np.ndarray,  # (s, n_outputs)
+    degree: int,
+    unity: int,
+) -> np.ndarray:  # (n, parts, n_outputs)
+    """Return the terms of ``(sum of all sums + shift)^degree @ coef``, each shared evenly among the sums in it.
+
+    With S the sum of all, ``(S + c)^d - c^d`` is S times ``(S + c)^(d-1) + (S + c)^(d-2) c + .. + c^(d-1)``, and S is
+    the sum of the parts; the constant ``c^d`` goes to the part ``unity``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave.assemble.products import even_shares
+    >>> sums = np.array([[[2.0]], [[3.0]]])
+    >>> even_shares(sums, 1.0, np.ones((1, 1)), degree=2, unity=0).ravel().tolist()  # of (2 + 3 + 1)^2
+    [15.0, 21.0]
+    """
+    whole = sums.sum(axis=0) + shift
+    slope = sum(whole**power * shift ** (degree - 1 - power) for power in range(degree))
+    out = np.moveaxis((sums * slope) @ coef, 0, 1)
+    out[:, unity] += np.broadcast_to(shift, coef.shape[:1]) ** degree @ coef
+    return out
+
+
+def joint_shares(
+    sums: np.ndarray,  # (sets, n, s) of the kernels in each set; the last one is that of unity, if there is a shift
+    shift: Any,  # of the kernel that is 1 everywhere: one number, or (s,)
+    coef: np.ndarray,  # (s, n_outputs)
+    degree: int,
+    part_of: Callable[[tuple[int, ...]], int],
+    parts: int,
+) -> np.ndarray:  # (n, parts, n_outputs)
+    """Return the terms of ``(sum of all sums + shift)^degree @ coef``, each given to the part of its sets as a whole.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave.assemble.products import joint_shares
+    >>> sums = np.array([[[2.0]], [[3.0]]])
+    >>> joint_shares(sums, 0.0, np.ones((1, 1)), 2, lambda sets: sum(set(sets)), 2).ravel().tolist()
+    [4.0, 21.0]
+    """
+    out = np.zeros((sums.shape[1], parts, coef.shape[1]))
+    sums = np.concatenate([sums[:-1], sums[-1:] + shift])
+    for sets in combinations_with_replacement(range(len(sums)), degree):
+        ways = factorial(degree) // prod(factorial(count) for count in Counter(sets).values())
+        out[:, part_of(sets)] += ways * (np.prod(sums[list(sets)], axis=0) @ coef)
+    return out

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,9 @@ import numpy as np
 from ..arrays import is_foreign, kind_of
 from ..grams import CachedGram, DenseGram, GramStack
 from ..grams.factors import refuse_infinite
-from ..kernels import Kernel, PreparedKernels, as_kernels, evaluate
+from ..kernels import Kernel, PreparedKernels, as_kernels, as_precomputed, evaluate
+from ..kernels.base import precision
+from ..kernels.missing import Present, with_absent
 from .base import Assembly, say_dropped
 from .definite import ASYMMETRY, check_definite, check_symmetric, clip, refuse_indefinite, some_samples
 from .expansion import Expansion
@@ -35,6 +37,13 @@ class KernelAssembly(Assembly):
     @property
     def storage(self) -> str:
         return self.gram.storage + (", definiteness looked at on some samples only" if self.doubtful else "")
+
+    def rescaled(self, factors: np.ndarray) -> KernelAssembly:
+        return replace(self, gram=self.gram.rescaled(factors), scales=self._rescaled_scales(factors))
+
+    @property
+    def bank(self) -> list[Kernel] | None:
+        return self.kernels
 
     def check_energies(self, gram: GramStack, beta: np.ndarray) -> None:
         """Refuse an answer along which a kernel shows a negative eigenvalue that the check at the door missed."""
@@ -69,6 +78,7 @@ def from_samples(
     weight: np.ndarray,  # (n,)
     names: Sequence[str] | None = None,  # (d,)
     frame: Any = None,
+    views: Mapping[str, tuple[int, ...]] | None = None,
 ) -> KernelAssembly:
     """Compute kernels on samples.
 
@@ -86,6 +96,8 @@ def from_samples(
         Names of the columns.
     frame : DataFrame, optional
         What the user passed, for column selectors.
+    views : mapping from str to tuple of int, optional
+        Columns of each view.
 
     Returns
     -------
@@ -99,17 +111,34 @@ def from_samples(
     >>> made.gram.diagonal().mean(axis=0)
     array([1., 1.])
     """
-    bank = resolve_bank(X, kernels, options, weight, names, frame)
+    bank = resolve_bank(X, kernels, options, weight, names, frame, views)
     shape = (X.shape[0], X.shape[0], len(bank))
     unknown = [k for k, kernel in enumerate(bank) if not kernel.psd]
     if unknown and options.psd == "clip":
-        check_memory(shape, X.dtype, options.memory)
-    if not fits(shape, X.dtype, options.memory):
+        check_memory(shape, precision(X), options.memory)
+    if not fits(shape, precision(X), options.memory):
         return _on_demand(X, bank, unknown, options, weight)
     stack = _filled(bank, X)
-    labels = [kernel.name for kernel in bank]
+    labels, groups = [kernel.name for kernel in bank], [kernel.group for kernel in bank]
     _check_functions(stack, labels, unknown)
-    return _finish(stack, labels, unknown, options, weight, kernels=bank, X=X, owned=True)
+    return assembled(stack, labels, groups, unknown, options, weight, kernels=bank, X=X, owned=True)
+
+
+def _diagonal_means(
+    stack: np.ndarray,  # (n, n, m)
+    share: np.ndarray,  # (n,)
+    kernels: list[Kernel] | None,
+    X: Any,
+) -> np.ndarray:  # (m,)
+    """Return the mean diagonal of each kernel, over the samples that have what it looks at."""
+    rows = np.arange(stack.shape[0])
+    diagonal = stack[rows, rows].astype(float)
+    mean = share @ diagonal
+    for k, kernel in enumerate(kernels or ()):
+        if isinstance(kernel, Present):
+            has = kernel.has(X)
+            mean[k] = share[has] @ diagonal[has, k] / share[has].sum()
+    return mean
 
 
 def _check_functions(stack: np.ndarray, labels: list[str], unknown: list[int]) -> None:
@@ -122,18 +151,18 @@ def _on_demand(
     X: Any, bank: list[Kernel], unknown: list[int], options: Options, weight: np.ndarray
 ) -> KernelAssembly:
     """Return kernels whose columns are computed when asked for; unknown ones are looked at on some samples."""
-    labels = [kernel.name for kernel in bank]
+    labels, groups = [kernel.name for kernel in bank], [kernel.group for kernel in bank]
     doubtful = bool(unknown) and _check_some(X, [bank[k] for k in unknown], options)
     share, room = weight / weight.sum(), cache_bytes(options.memory)
     mean = np.array([share @ _finite_diagonal(kernel, X) for kernel in bank])
     grand = np.zeros(len(bank))
     if options.normalize == "center":
         grand = CachedGram(bank, X, memory=room, dtype=CACHED).energies(share)
-    scales = _scales(mean, grand, X.dtype, options.normalize)
+    scales = _scales(mean, grand, precision(X), options.normalize) / [kernel._price for kernel in bank]
     say_dropped(labels, scales, options.normalize)
     kept = np.flatnonzero(scales)
     gram = CachedGram([bank[k] for k in kept], X, scales[kept], memory=room, dtype=CACHED)
-    return KernelAssembly(gram, labels, kept, scales, None, bank, X, doubtful=doubtful)
+    return KernelAssembly(gram, labels, groups, kept, scales, None, bank, X, doubtful=doubtful)
 
 
 def _finite_diagonal(kernel: Kernel, X: Any) -> np.ndarray:
@@ -156,19 +185,29 @@ def _check_some(X: Any, bank: list[Kernel], options: Options) -> bool:
 
 
 def resolve_bank(
-    X: Any, kernels: Any, options: Options, weight: Any, names: Sequence[str] | None, frame: Any
+    X: Any,
+    kernels: Any,
+    options: Options,
+    weight: Any,
+    names: Sequence[str] | None,
+    frame: Any,
+    views: Mapping[str, tuple[int, ...]] | None = None,
 ) -> list[Kernel]:
-    """Return the concrete kernels that a bank stands for on samples."""
+    """Return the concrete kernels that a bank stands for on samples; "auto" is the default bank, on each view."""
     asked = as_kernels(kernels)
+    if views and isinstance(kernels, str) and kernels == "auto":
+        asked = [kernel.on_columns("views") for kernel in asked]
     if options.normalize == "diagonal":
         asked = [kernel.normalised() for kernel in asked]
-    return [kernel for item in asked for kernel in item.resolve(X, names, frame, weight)]
+    if options.missing == "absent":
+        return with_absent(asked, X, weight / weight.sum(), names=names, frame=frame, views=views)
+    return [kernel for item in asked for kernel in item.resolve(X, names, frame, weight, views)]
 
 
 def _filled(bank: list[Kernel], X: Any) -> np.ndarray:  # (n, n, m)
     """Return the kernels stored samples first, computed some rows at a time."""
     n, m = X.shape[0], len(bank)
-    stack = np.empty((n, n, m), dtype=X.dtype)
+    stack = np.empty((n, n, m), dtype=precision(X))
     step = rows_at_a_time(stack)
     buffer = np.empty((m, min(step, n), n), dtype=stack.dtype)
     prepared = PreparedKernels(bank, X) if step < n else None
@@ -191,7 +230,9 @@ def _check_computed(block: np.ndarray, bank: list[Kernel]) -> None:
             refuse_infinite(bank[k])
 
 
-def from_stack(stack: np.ndarray, options: Options, targets: Targets) -> KernelAssembly:
+def from_stack(
+    stack: np.ndarray, options: Options, targets: Targets, kernels: Any = "precomputed"
+) -> KernelAssembly:
     """Take kernels that were computed beforehand.
 
     Parameters
@@ -202,6 +243,8 @@ def from_stack(stack: np.ndarray, options: Options, targets: Targets) -> KernelA
         Scaling, definiteness, memory.
     targets : Targets
         Which rows count, and how much.
+    kernels : "precomputed", or what `kernelweave.kernels.precomputed` returned
+        Names and groups of the kernels.
 
     Returns
     -------
@@ -212,12 +255,14 @@ def from_stack(stack: np.ndarray, options: Options, targets: Targets) -> KernelA
             "normalize='diagonal' is not possible for precomputed kernels, since X holds no k(x, x) of new "
             "samples: normalise the kernels before stacking them, or use normalize='trace'."
         )
-    labels = [f"kernel {k}" for k in range(stack.shape[2])]
+    given = as_precomputed(kernels)
+    assert given is not None
+    labels, groups = given.read(stack.shape[2])
     check_symmetric(stack, labels, "X")
     owned = targets.rows.size < stack.shape[0]
     if owned:
         stack = stack[np.ix_(targets.rows, targets.rows)]
-    return _finish(stack, labels, list(range(stack.shape[2])), options, targets.weight, owned=owned)
+    return assembled(stack, labels, groups, list(range(stack.shape[2])), options, targets.weight, owned=owned)
 
 
 def read_stack(X: Any, memory: Any = "auto") -> np.ndarray:
@@ -269,9 +314,10 @@ def real_array(X: Any) -> np.ndarray:
     return array.astype(np.float64)
 
 
-def _finish(
+def assembled(
     stack: np.ndarray,
     names: list[str],
+    groups: list[str | None],
     unknown: list[int],
     options: Options,
     weight: np.ndarray,
@@ -289,15 +335,18 @@ def _finish(
         if not owned:
             check_memory(stack.shape, stack.dtype, options.memory)
         stack, bases = clip(stack, unknown, owned)
-    rows, share = np.arange(stack.shape[0]), weight / weight.sum()
-    mean = share @ stack[rows, rows].astype(float)
+    share = weight / weight.sum()
+    mean = _diagonal_means(stack, share, kernels, X)
     grand = _grand_mean(stack, share) if options.normalize == "center" else np.zeros(len(names))
     scales = _scales(mean, grand, stack.dtype, options.normalize)
+    if kernels is not None:
+        scales = scales / [kernel._price for kernel in kernels]
     say_dropped(names, scales, options.normalize)
     kept = np.flatnonzero(scales)
     if kept.size < scales.size:
         stack = stack[:, :, kept]
-    return KernelAssembly(DenseGram(stack, scales[kept]), names, kept, scales, None, kernels, X, bases, doubtful)
+    gram = DenseGram(stack, scales[kept])
+    return KernelAssembly(gram, names, groups, kept, scales, None, kernels, X, bases, doubtful)
 
 
 def _scales(mean: np.ndarray, grand: np.ndarray, dtype: Any, normalize: str | None) -> np.ndarray:

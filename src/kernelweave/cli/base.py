@@ -16,7 +16,7 @@ def asked() -> Iterator[None]:
     """Report what the library refuses as a request that cannot be met."""
     try:
         yield
-    except (ValueError, MemoryError) as error:
+    except (ValueError, MemoryError, ModuleNotFoundError) as error:
         raise CommandError(str(error)) from error
 
 

@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Examples
     --------
     >>> from kernelweave.cli import main
-    >>> main(["info", "no-such-file.joblib"])
+    >>> main(["info", "no-such-file.kw"])
     2
     """
     options = _parser().parse_args(arguments)
@@ -69,12 +69,52 @@ def _fit(options: argparse.Namespace) -> None:
             )
         pipeline = make_pipeline(data, options).fit(*data.rows(rows))
     print(pipeline[-1].summary())
+    if options.cv is not None:
+        print(_chosen(pipeline[-1]))
     if held_out.size:
         with asked():
             name, text = scored(data.task, pipeline, *data.rows(held_out))
         print(f"{'test ' + name:<15}  {text} held out")
+    if options.plot:
+        _draw(pipeline[-1], options.plot)
+    if options.report:
+        _write_report(pipeline, *data.rows(held_out if held_out.size else rows), options.report)
     if options.out:
         save(pipeline, data, options)
+
+
+def _chosen(model: Any) -> str:
+    """Say what cross-validation chose, and how it scored."""
+    return f"{'chosen':<15}  {model.best_candidate_}, C={model.best_params_['C']:.3g}, score {model.best_score_:.4f}"
+
+
+def _write_report(pipeline: Any, X: Any, y: Any, file: str) -> None:
+    """Write the page about a model."""
+    from ..report import report
+
+    with asked():
+        report(pipeline, X, y, file)
+    print(f"report written to {file}")
+
+
+def _report(options: argparse.Namespace) -> None:
+    """Write a page about a saved model, looked at with the rows of a file."""
+    model = load(options.model)
+    data = read(options.data, model=model)
+    if data.y is None and model["task"] != "outliers":
+        note = f"{options.data} has no target, so the page cannot say how good the model is"
+        print(f"kernelweave: note: {note}", file=sys.stderr)
+    _write_report(model["pipeline"], data.X, data.y, options.out)
+
+
+def _draw(model: Any, file: str) -> None:
+    """Save a picture of the weights."""
+    from .. import plot
+
+    with asked():
+        axes = plot.weights(model, ax=plot.canvas(7.5, 5.0))
+        axes.figure.savefig(file, dpi=150)
+    print(f"picture of the weights: {file}")
 
 
 def _predict(options: argparse.Namespace) -> None:
@@ -118,9 +158,9 @@ def _info(options: argparse.Namespace) -> None:
 
 def _recipes(options: argparse.Namespace) -> None:
     """Print the table of papers and what configures each."""
-    import kernelweave
+    from ..recipes import recipes
 
-    table = kernelweave.recipes()
+    table = recipes()
     if options.names:
         try:
             table = type(table)((name, table.named(name)) for name in options.names)
@@ -135,6 +175,8 @@ def _recipes(options: argparse.Namespace) -> None:
         print("\n\n".join("\n".join(f"{fact:10} {text}" for fact, text in row.items()) for row in table.rows()))
     else:
         print(table.markdown().rstrip() if options.format == "markdown" else table)
+        if options.format == "table":
+            print("\nkernelweave recipes NAME shows all that is known of one.")
 
 
 def _note(message: Any, category: Any, filename: Any, lineno: Any, file: Any = None, line: Any = None) -> None:
@@ -147,6 +189,14 @@ def _fraction(text: str) -> float:
     value = float(text)
     if not 0 < value < 1:
         raise argparse.ArgumentTypeError(f"must lie between 0 and 1, got {text}")
+    return value
+
+
+def _folds(text: str) -> int:
+    """Read a number of folds."""
+    value = int(text)
+    if value < 2:
+        raise argparse.ArgumentTypeError(f"must be 2 or more, got {text}")
     return value
 
 
@@ -179,12 +229,16 @@ def _parser() -> argparse.ArgumentParser:
         )
     )
     predict = add("predict", _predict, "predict the rows of a file with a saved model")
-    predict.add_argument("model", metavar="MODEL", help="file written by fit --out; open only models you trust")
+    predict.add_argument("model", metavar="MODEL", help="file written by fit --out")
     predict.add_argument("data", metavar="DATA", help="file with the columns the model was fitted on")
     predict.add_argument("--out", type=_output, metavar="FILE", help="CSV file to write (default: standard output)")
     predict.add_argument("--scores", action="store_true", help="also write the decision values")
     info = add("info", _info, "say what a saved model is: its kernels by weight, gap and support vectors")
-    info.add_argument("model", metavar="MODEL", help="file written by fit --out; open only models you trust")
+    info.add_argument("model", metavar="MODEL", help="file written by fit --out")
+    page = add("report", _report, "write a page about a saved model, looked at with the rows of a file")
+    page.add_argument("model", metavar="MODEL", help="file written by fit --out")
+    page.add_argument("data", metavar="DATA", help="file with the columns the model was fitted on, and the target")
+    page.add_argument("--out", type=_output, default="report.html", metavar="FILE", help="page (default: report.html)")
     recipes = add("recipes", _recipes, "list the papers that can be asked for by name")
     recipes.add_argument("names", nargs="*", metavar="NAME", help="papers to show (default: all)")
     formats = ["table", "csv", "json", "markdown"]
@@ -217,11 +271,16 @@ def _describe_fit(fit: argparse.ArgumentParser) -> None:
     fit.add_argument("--nu", type=float, metavar="NU", help="share of outliers (default: 0.5)")
     fit.add_argument("--approximation", choices=APPROXIMATIONS, help="features of low rank instead of kernels")
     fit.add_argument("--rank", type=int, metavar="R", help="columns for each kernel of --approximation")
-    fit.add_argument("--tol", type=float, default=1e-3, metavar="T", help="relative gap asked for (default: 1e-3)")
+    fit.add_argument("--recipe", metavar="NAME", help="a published method; see kernelweave recipes")
+    fit.add_argument("--solver", metavar="NAME", help="how to solve (default: chosen by the problem)")
+    fit.add_argument("--cv", type=_folds, metavar="K", help="choose C, penalty and sizes by K-fold cross-validation")
+    fit.add_argument("--tol", type=float, metavar="T", help="relative gap asked for (default: 1e-3)")
     fit.add_argument("--scale", choices=["standard", "minmax", "none"], default="standard", help="scaling of columns")
     fit.add_argument("--encode", choices=["refuse", "onehot"], default="refuse", help="what to do with text columns")
     fit.add_argument("--psd", choices=["check", "clip", "trust"], default="check", help="what to do if indefinite")
     fit.add_argument("--test-size", type=_fraction, metavar="F", help="share of rows held out to test on")
     fit.add_argument("--seed", type=int, default=0, metavar="N", help="seed of every random choice (default: 0)")
     fit.add_argument("--progress", action="store_true", help="show a progress bar")
+    fit.add_argument("--plot", type=_output, metavar="FILE", help="picture of the weights (.png, .svg or .pdf)")
+    fit.add_argument("--report", type=_output, metavar="FILE", help="page about the model, on rows held out if any")
     fit.add_argument("--out", type=_output, metavar="MODEL", help="file to save the model in")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .. import report
+from .. import tables
 
 
 def demo(options: argparse.Namespace) -> None:
@@ -22,7 +22,7 @@ def demo(options: argparse.Namespace) -> None:
     folder = Path(options.out)
     folder.mkdir(parents=True, exist_ok=True)
     C, bunch = 10.0, load_breast_cancer()
-    bank, names = _views()
+    bank = _views()
     labels = bunch.target_names[bunch.target]
     X, X_test, y, y_test = train_test_split(bunch.data, labels, test_size=0.3, random_state=0, stratify=labels)
     print(f"Breast cancer data: {len(X)} rows to learn from, {len(X_test)} to test on; {len(bank)} kernels on")
@@ -30,27 +30,24 @@ def demo(options: argparse.Namespace) -> None:
     print("Compiling the solvers, which happens once on a computer ...\n", flush=True)
     _scaled(MKLClassifier(bank[:2])).fit(X[:60], y[:60])
     ours = _scaled(MKLClassifier(bank, penalty="l1", C=C)).fit(X, y)
-    _tell(ours[-1], names)
-    models = {"multiple kernels, l1": ours} | _single_kernel_svms(bank, names, X, y, C)
+    _tell(ours[-1])
+    models = {"multiple kernels, l1": ours} | _single_kernel_svms(bank, ours[-1].kernel_names_, X, y, C)
     rows = [[name, f"{model.score(X_test, y_test):.4f}"] for name, model in models.items()]
-    print(report.table(rows, ["model", "test accuracy"]) + "\n")
-    _picture(ours, names, folder / "kernelweave-demo-weights.png")
+    print(tables.table(rows, ["model", "test accuracy"]) + "\n")
+    _picture(ours, folder / "kernelweave-demo-weights.png")
 
 
-def _views() -> tuple[list[Any], list[str]]:
-    """Make the bank of the demonstration, the same kernels on each view, and their names."""
+def _views() -> list[Any]:
+    """Make the bank of the demonstration: the same kernels on each view."""
     from .. import kernels as K
 
     views = {"mean": range(10), "error": range(10, 20), "worst": range(20, 30), "all": range(30)}
     bank: list[Any] = []
-    names: list[str] = []
     for view, columns in views.items():
+        on = {view: columns}
         gammas = (np.logspace(-2, 1, 7) / len(columns)).tolist()
-        on = list(columns)
         bank += K.rbf(gamma=gammas, on=on) + K.polynomial(degree=[2, 3], on=on) + K.linear(on=on)
-        names += [f"{view}: rbf(gamma={gamma:.3g})" for gamma in gammas]
-        names += [f"{view}: polynomial(degree=2)", f"{view}: polynomial(degree=3)", f"{view}: linear"]
-    return bank, names
+    return bank
 
 
 def _scaled(model: Any) -> Any:
@@ -61,11 +58,13 @@ def _scaled(model: Any) -> Any:
     return make_pipeline(StandardScaler(), model)
 
 
-def _tell(model: Any, names: Sequence[str]) -> None:
-    """Print the kernels by weight and the certificate of the demonstration's model."""
-    print(report.kernels_by_weight(names, model.weights_) + "\n")
+def _tell(model: Any) -> None:
+    """Print the kernels and views by weight and the certificate of the demonstration's model."""
+    print(tables.kernels_by_weight(model.kernel_names_, model.weights_) + "\n")
+    print(tables.groups_by_weight(model.kernel_groups_, model.weights_) + "\n")
     used, vectors = np.count_nonzero(model.weights_), len(model.support_)
-    print(f"{used} of {len(names)} kernels in use, {vectors} support vectors, fitted in {model.fit_time_:.2f} s")
+    many = len(model.kernel_names_)
+    print(f"{used} of {many} kernels in use, {vectors} support vectors, fitted in {model.fit_time_:.2f} s")
     print(f"{model.certificate()}\n")
 
 
@@ -95,12 +94,12 @@ def _unit_trace(kernel: Any, X: np.ndarray) -> Callable[[np.ndarray, np.ndarray]
     return lambda A, B: kernel(A, B) / scale
 
 
-def _picture(model: Any, names: list[str], file: Path) -> None:
+def _picture(model: Any, file: Path) -> None:
     """Save the weights as a picture, or say what is needed for one."""
     from .. import plot
 
     try:
-        axes = plot.weights(model, ax=plot.canvas(7.0, 4.5), names=names)
+        axes = plot.weights(model, ax=plot.canvas(7.0, 4.5))
     except ModuleNotFoundError as error:
         print(f"no picture: {error}")
         return

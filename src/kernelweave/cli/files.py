@@ -62,8 +62,10 @@ class Wanted:
             raise CommandError("--event is needed for --task survival: the column that says if the event was seen.")
         for option, value in (("--target", self.target), ("--event", self.event)):
             if value is not None and value not in columns:
-                close = difflib.get_close_matches(value, columns, n=3) or columns
-                raise CommandError(f"{option} {value}: {file} has no such column; it has {few(close)}.")
+                close = difflib.get_close_matches(value, columns, n=1)
+                hint = f" Did you mean {close[0]}?" if close else ""
+                have = f"{len(columns)} column{'s' * (len(columns) != 1)}: {few(columns)}"
+                raise CommandError(f"{option} {value}: {file} has no such column.{hint} It has {have}.")
         return replace(self, task="survival") if self.event is not None else self
 
 

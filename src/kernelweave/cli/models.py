@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import Any
 
-from .base import CommandError, few
+from .base import CommandError, asked, few
 from .files import Data
 from .specs import parse_kernels, parse_loss
-from .tasks import estimator_of
-
-FORMAT = "kernelweave-model-1"
+from .tasks import choosing_of, estimator_of
 
 
 def make_pipeline(data: Data, options: argparse.Namespace) -> Any:
@@ -35,22 +32,60 @@ def make_pipeline(data: Data, options: argparse.Namespace) -> Any:
 
 
 def _estimator(task: str, options: argparse.Namespace) -> Any:
-    """Make the estimator of a task; what was not asked for is left at its default."""
-    given = {"penalty": _penalty(options), "C": options.C, "nu": options.nu, "loss": parse_loss(options.loss)}
+    """Make the estimator of a task, of a recipe or of a choice by cross-validation; the rest is left at its default."""
+    if options.recipe is not None:
+        return _recipe(task, options)
+    if options.cv is not None:
+        return _choosing(task, options)
+    return _configured(estimator_of(task)(parse_kernels(options.kernels)), f"--task {task}", options)
+
+
+def _recipe(task: str, options: argparse.Namespace) -> Any:
+    """Make the estimator of a paper; what is asked for besides wins over the recipe's own."""
+    from ..recipes import recipe
+
+    if task != "classification":
+        raise CommandError(f"--recipe is for classification, not for --task {task}: leave it out.")
+    if options.cv is not None:
+        raise CommandError("--cv chooses the penalty that --recipe would fix: leave one of them out.")
+    kernels = parse_kernels(options.kernels)
+    with asked():
+        made = recipe(options.recipe, None if kernels == "auto" else kernels)
+    return _configured(made, f"--recipe {options.recipe}", options)
+
+
+def _choosing(task: str, options: argparse.Namespace) -> Any:
+    """Make the estimator that chooses penalty, size of kernels and C by cross-validation."""
+    kind = choosing_of(task)
+    if kind is None:
+        raise CommandError(f"--cv is not for --task {task}, which has nothing to choose by: leave it out.")
+    if options.C is not None:
+        raise CommandError("--cv chooses C: leave out --C, or --cv.")
+    penalty = _penalty(options)
+    candidates = "auto" if penalty is None else [penalty]
+    made = kind(parse_kernels(options.kernels), cv=options.cv, candidates=candidates)
+    options = argparse.Namespace(**{**vars(options), "penalty": None, "p": None})
+    return _configured(made, f"--cv with --task {task}", options)
+
+
+def _configured(estimator: Any, asked_for: str, options: argparse.Namespace) -> Any:
+    """Set what was asked for, or say that the estimator has no such parameter."""
+    known = estimator.get_params()
+    given = {
+        "penalty": _penalty(options),
+        "C": options.C,
+        "nu": options.nu,
+        "loss": parse_loss(options.loss),
+        "solver": options.solver,
+        "approximation": _approximation(options),
+        "tol": options.tol,
+    }
     given = {name: value for name, value in given.items() if value is not None}
-    chosen = estimator_of(task)
     for name in given:
-        if name not in chosen().get_params():
-            raise CommandError(f"--{name} is not for --task {task}: leave it out.")
-    return chosen(
-        parse_kernels(options.kernels),
-        approximation=_approximation(options),
-        tol=options.tol,
-        psd=options.psd,
-        random_state=options.seed,
-        progress=options.progress,
-        **given,
-    )
+        if name not in known:
+            raise CommandError(f"--{name} is not for {asked_for}: leave it out.")
+    always = {"psd": options.psd, "random_state": options.seed, "progress": options.progress}
+    return estimator.set_params(**given, **{name: value for name, value in always.items() if name in known})
 
 
 def _scaler(scale: str, sparse: bool) -> Any:
@@ -90,36 +125,29 @@ def _approximation(options: argparse.Namespace) -> Any:
 
 def save(pipeline: Any, data: Data, options: argparse.Namespace) -> None:
     """Write a model that `predict` and `info` can open."""
-    import joblib
+    from ..modelfile import save as write
 
-    import kernelweave
-
-    model = {
-        "format": FORMAT,
-        "version": kernelweave.__version__,
-        "pipeline": pipeline,
+    notes = {
         "task": data.task,
         "target": options.target,
         "event": options.event,
-        "columns": data.columns,
-        "text": data.text,
-        "n_features": data.X.shape[1],
+        "columns": list(data.columns),
+        "text": list(data.text),
+        "n_features": int(data.X.shape[1]),
         "first_index": data.first_index,
     }
-    joblib.dump(model, options.out, compress=3)
+    with asked():
+        write(pipeline, options.out, notes=notes)
     print(f"\nmodel saved to {options.out}")
 
 
 def load(file: str) -> dict[str, Any]:
-    """Open a saved model."""
-    import joblib
+    """Open a saved model, with what is known of the files it can predict."""
+    from ..modelfile import read_model
 
-    if not Path(file).is_file():
-        raise CommandError(f"there is no file {file}.")
-    try:
-        model = joblib.load(file)
-    except Exception as error:  # unpickling foreign bytes can raise anything
-        raise CommandError(f"{file} is not a model saved by `kernelweave fit --out`.") from error
-    if not isinstance(model, dict) or model.get("format") != FORMAT:
-        raise CommandError(f"{file} is not a model saved by `kernelweave fit --out`.")
-    return model
+    with asked():
+        pipeline, header = read_model(file)
+    notes = header["notes"]
+    if not {"task", "target", "event", "columns", "text", "n_features", "first_index"} <= set(notes):
+        raise CommandError(f"{file} was not saved by `kernelweave fit --out`: open it in Python, with kw.load.")
+    return {**notes, "pipeline": pipeline, "version": header.get("kernelweave")}

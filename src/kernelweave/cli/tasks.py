@@ -23,6 +23,17 @@ def estimator_of(task: str) -> Any:
     }[task]
 
 
+def choosing_of(task: str) -> Any:
+    """Return the class of the estimator that chooses by cross-validation, None where there is none."""
+    from .. import estimators
+
+    return {
+        "classification": estimators.MKLClassifierCV,
+        "regression": estimators.MKLRegressorCV,
+        "survival": estimators.MKLSurvivalCV,
+    }.get(task)
+
+
 def scored(task: str, model: Any, X: Any, y: Any) -> tuple[str, str]:
     """Return the name of a task's score and how a fitted model does on some rows, as text."""
     if task == "outliers":

@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.base import BaseEstimator
+from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .. import report
+from .. import tables
 from ..arrays import Array, device_of, is_foreign, kind_of, namespace, scatter, to_host
 from ..assemble import (
     Assembly,
+    Fold,
     Options,
     Subproblem,
     Targets,
+    Views,
+    as_objects,
+    as_views,
+    check_columns,
     check_number,
     check_products,
     check_together,
     check_whole,
+    from_effects,
     from_factors,
     from_samples,
     from_stack,
@@ -32,15 +39,17 @@ from ..assemble import (
     read_stack,
     read_tensor,
     real_array,
+    unlisted,
 )
 from ..grams import Approximation, make_approximation
-from ..kernels import as_kernels
+from ..kernels import as_kernels, as_precomputed
 from ..losses import _NAMES as LOSSES
 from ..losses import Loss, make_loss
 from ..penalties import MixingPenalty, make_penalty
 from ..problem import Certificate, Point, Problem, Solution, Status
-from ..solvers import solve
+from ..solvers import ActiveKernels, solve
 from ..weightings import SignedSum, Weighting, make_mixing, weighed
+from .parts import Parts, sample_of_rows
 
 NUMBERS = [np.float64, np.float32]
 HOMES = {  # the estimator of each kind of targets that a loss reads
@@ -62,6 +71,7 @@ class PreparedFit:
     penalty: MixingPenalty | Weighting
     dual_sum: float | None = 0.0  # what the duals of each problem sum to, None without an intercept
     psd: str = "check"  # what to do if weights below zero make a sum of kernels indefinite
+    sample: Any = None  # some of the rows, None for precomputed stacks
 
     @property
     def subproblems(self) -> Sequence[Subproblem]:
@@ -97,6 +107,27 @@ class PreparedFit:
         return namespace(parts[0]).concat(parts, axis=0)
 
 
+def _sized(assembly: Assembly, options: Options, targets: Targets) -> Assembly:
+    """Return kernels divided by their complexity, if that is asked for."""
+    if options.complexity is None:
+        return assembly
+    return assembly.rescaled(options.complexity.factors(assembly.gram, targets.weight))
+
+
+def _posed(
+    assembly: Assembly,
+    options: Options,
+    targets: Targets,
+    loss: Loss,
+    penalty: MixingPenalty | Weighting,
+    dual_sum: float | None,
+) -> PreparedFit:
+    """Return what is to be solved on kernels at their size; penalties on products get these."""
+    assembly = paired(assembly, penalty, options)
+    kept = assembly.cut(penalty) if isinstance(penalty, MixingPenalty) else penalty
+    return PreparedFit(assembly, targets, loss, kept, dual_sum, options.psd)
+
+
 def outputs_of(solution: Solution) -> int:
     """Return how many decision values a problem's answer has for a sample."""
     return 1 if solution.coef.ndim == 1 else int(solution.coef.shape[1])
@@ -115,7 +146,11 @@ def support(coef: Array) -> Array:  # (n_outputs, n) -> (s,)
     return xp.nonzero(xp.any(coef != 0, axis=0))[0]
 
 
-class MKLEstimator(BaseEstimator):
+class AdviceWarning(UserWarning):
+    """An answer that is optimal, and perhaps not what was wanted; ``warnings.simplefilter`` can silence this class."""
+
+
+class MKLEstimator(Parts):
     """The part of an estimator that does not depend on what is predicted.
 
     What does depend on it are three methods: `_read_targets`, which reads y; `_choose`, the loss of each problem and
@@ -137,6 +172,7 @@ class MKLEstimator(BaseEstimator):
     random_state: Any
     n_jobs: Any
     progress: Any
+    missing: Any = "refuse"  # a choice of some estimators only
 
     #: kinds of targets that it reads, as `Loss.tasks` names them
     _reads: ClassVar[tuple[str, ...]] = ()
@@ -158,7 +194,7 @@ class MKLEstimator(BaseEstimator):
 
     @property
     def _precomputed(self) -> bool:
-        return isinstance(self.kernels, str) and self.kernels == "precomputed"
+        return as_precomputed(self.kernels) is not None
 
     @property
     def _bank(self) -> Any:
@@ -167,14 +203,27 @@ class MKLEstimator(BaseEstimator):
 
     def _read_samples(self, X: Any) -> Any:
         """Check samples for a fit."""
+        self._views: Views | None = None
         if is_foreign(X) and not self._precomputed:
             return self._read_tensors(X)
         if self._precomputed:
+            if self._absent:
+                raise ValueError(
+                    "missing='absent' needs samples, and kernels='precomputed' has none: give kernels and X."
+                )
             X = read_stack(X, self.memory)
             validate_data(self, X, skip_check_array=True)
             return X
+        views = as_views(X, self.missing)
+        if views is not None:
+            self._views, X = views.emptied(), views.joined()
+        objects = as_objects(X) if _accept(self._bank, "accepts_objects", any) else None
+        if objects is not None:
+            return self._read_objects(X, objects)
+        if isinstance(X, (list, tuple)) and X and isinstance(X[0], str):
+            raise ValueError("X holds strings, and no kernel takes them: use kernels.spectrum() or a function.")
         check_columns(X)
-        return validate_data(self, X, accept_sparse="csr", dtype=NUMBERS)
+        return self._validated(X)
 
     def _read_tensors(self, X: Array) -> Array:
         """Check samples of another library; kernels as matrices are NumPy's, so only features can be theirs."""
@@ -197,16 +246,67 @@ class MKLEstimator(BaseEstimator):
             X = read_tensor(X)
             validate_data(self, X, skip_check_array=True, reset=False)
             return namespace(X).astype(X, ours.dtype, copy=False)
+        X = self._side_by_side(X)
+        if ours.dtype == object:
+            objects = as_objects(X)
+            if objects is None:
+                raise TypeError("X holds numbers only, but the model was fitted on other objects: give such as those.")
+            validate_data(self, X if hasattr(X, "columns") else objects, skip_check_array=True, reset=False)
+            return objects
         check_columns(X)
-        X = validate_data(self, X, accept_sparse="csr", dtype=NUMBERS, reset=False)
-        return X.astype(ours.dtype, copy=False)
+        return self._validated(X, reset=False).astype(ours.dtype, copy=False)
+
+    @property
+    def _absent(self) -> bool:
+        """Whether samples may lack views."""
+        return isinstance(self.missing, str) and self.missing == "absent"
+
+    def _validated(self, X: Any, reset: bool = True) -> Any:
+        """Check samples as scikit-learn does; NaN are let through where views may be missing, else refused."""
+        X = validate_data(self, X, accept_sparse="csr", dtype=NUMBERS, reset=reset, ensure_all_finite=False)
+        values = X.data if issparse(X) else X
+        if np.all(np.isfinite(values)):
+            return X
+        if issparse(X) or np.isinf(values).any() or "missing" not in self.get_params(deep=False):
+            assert_all_finite(X, input_name="X", estimator_name=type(self).__name__)
+        if self._absent:
+            return X
+        torn = int(np.isnan(values).any(axis=1).sum())
+        raise ValueError(
+            f"Input X contains NaN, in {torn} samples: use missing='absent' where samples lack whole views, or fill "
+            "the gaps."
+        )
+
+    def _read_objects(self, X: Any, objects: np.ndarray) -> np.ndarray:
+        """Take samples that are not numbers, for kernels that are given those."""
+        if self.approximation is not None:
+            raise TypeError("X holds objects, and features are made from numbers: leave approximation=None.")
+        validate_data(self, X if hasattr(X, "columns") else objects, skip_check_array=True)
+        return objects
+
+    def _side_by_side(self, X: Any) -> Any:
+        """Return samples that come in several tables as one, in the order of those given to fit."""
+        views, fitted = as_views(X, self.missing), getattr(self, "_views", None)
+        if views is None:
+            return X
+        return views.joined() if fitted is None else views.like(fitted, self.missing)
+
+    def _column_facts(self, frame: Any) -> dict[str, Any]:
+        """Return what kernels may call columns by: their names, a DataFrame, and views."""
+        names, views = getattr(self, "feature_names_in_", None), self._views
+        return {
+            "names": names if views is None else views.column_names,
+            "frame": frame if hasattr(frame, "iloc") and hasattr(frame, "columns") and views is None else None,
+            "views": None if views is None else views.columns,
+        }
 
     def _check_parameters(self) -> tuple[Options, Loss, MixingPenalty | Weighting]:
         """Refuse parameters that make no sense, before any work is done."""
         check_number("C", self.C)
         check_number("tol", self.tol)
         check_whole("max_iter", self.max_iter)
-        options = Options(self.normalize, self.psd, self.memory, self.random_state, self._approximation())
+        approximation = self._approximation()
+        options = Options(self.normalize, self.psd, self.memory, self.random_state, approximation, self.missing)
         penalty = make_mixing(self.penalty)
         check_products(penalty, options)
         if isinstance(penalty, Weighting) and not set(penalty.tasks) & set(self._reads):
@@ -247,30 +347,48 @@ class MKLEstimator(BaseEstimator):
     def _assemble(self, X: Any, frame: Any, options: Options, targets: Targets, whole: bool = False) -> Assembly:
         """Compute or take the kernels on the rows that count; ``whole`` features are for others to come as well."""
         if self._precomputed:
-            return from_stack(X, options, targets)
+            return from_stack(X, options, targets, self.kernels)
         if not targets.all_rows:
             X = namespace(X).take(X, targets.rows, axis=0) if is_foreign(X) else X[targets.rows]
-        given = {
-            "weight": targets.weight,
-            "names": getattr(self, "feature_names_in_", None),
-            "frame": frame if hasattr(frame, "iloc") else None,
-        }
+        given = {"weight": targets.weight, **self._column_facts(frame)}
         if options.approximation is None:
             return from_samples(X, self._bank, options, **given)
+        effects = None if whole or not options.approximation.exact or not self._on_bank else unlisted(self._bank)
+        if effects is not None:
+            return from_effects(X, effects, options, **given)
         return from_factors(X, self._bank, options, progress=bool(self.progress), whole=whole, **given)
+
+    @property
+    def _on_bank(self) -> bool:
+        """Whether penalty and solver are for banks that are never listed."""
+        chosen = isinstance(self.solver, ActiveKernels) or self.solver in ("auto", ActiveKernels.name)
+        penalty = make_mixing(self.penalty)
+        return chosen and isinstance(penalty, MixingPenalty) and penalty.on_simplex
 
     # -- solving ------------------------------------------------------------------------------------------
 
     def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Read, solve, and keep what prediction needs."""
         begun = time.perf_counter()
+        views = None if self._precomputed else as_views(X, self.missing)
+        X = X if views is None else views
         prepared = self._prepare(X, y, sample_weight)
         solutions = self._solve_all(prepared)
         self._warn_if_loose(solutions)
         self._learn_more(prepared, X, y, sample_weight)
         self._keep(prepared, solutions)
+        self._advise(prepared, solutions)
         self.fit_time_ = time.perf_counter() - begun
         return self
+
+    def _advise(self, prepared: PreparedFit, solutions: Sequence[Solution]) -> None:
+        """Warn of what is optimal and perhaps not wanted."""
+        from .advice import advice
+
+        convex = all(isinstance(solution, Solution) for solution in solutions)
+        self.advice_ = advice(self, prepared, solutions) if convex else []
+        for sentence in self.advice_:
+            warnings.warn(sentence, AdviceWarning, stacklevel=4)
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> PreparedFit:
         """Read everything that fit is given and compute the kernels."""
@@ -278,10 +396,30 @@ class MKLEstimator(BaseEstimator):
         samples = self._read_samples(X)
         check_together("sample_weight", sample_weight, samples)
         targets = self._read_targets(samples, y, sample_weight)
+        self._lacking = self._count_lacking(samples) if self._absent else {}
         loss, dual_sum = self._choose(loss, targets)
-        assembly = paired(self._assemble(samples, X, options, targets), penalty, options)
-        kept = assembly.cut(penalty) if isinstance(penalty, MixingPenalty) else penalty
-        return PreparedFit(assembly, targets, loss, kept, dual_sum, options.psd)
+        assembly = _sized(self._assemble(samples, X, options, targets), options, targets)
+        posed = _posed(assembly, options, targets, loss, penalty, dual_sum)
+        return replace(posed, sample=self._some_rows(samples, targets))
+
+    def _some_rows(self, X: Any, targets: Targets) -> Any:
+        """Return some of the rows that count, for what is said of parts; None for precomputed stacks."""
+        return None if self._precomputed else sample_of_rows(X, targets.rows)
+
+    def _prepare_fold(self, fold: Fold, y: Any, weight: Array) -> PreparedFit:
+        """Do the same for a fold of kernels that are there."""
+        options, loss, penalty = self._check_parameters()
+        options = replace(options, psd="trust")  # parts of definite kernels are definite
+        targets = self._read_targets(fold.samples, y, weight)
+        loss, dual_sum = self._choose(loss, targets)
+        assembly = _sized(fold.scaled(options, targets.weight), options, targets)
+        return _posed(assembly, options, targets, loss, penalty, dual_sum)
+
+    def _count_lacking(self, X: Any) -> dict[str, int]:
+        """Return how many samples lack each view, or have NaN at all where views have no names."""
+        if self._views is None:
+            return {"some columns": int(np.isnan(X).any(axis=1).sum())}
+        return {name: int(np.isnan(X[:, columns]).all(axis=1).sum()) for name, columns in self._views.columns.items()}
 
     def _solve(self, prepared: PreparedFit, problem: Problem, start: Point | None = None) -> Solution:
         solution = solve(
@@ -306,6 +444,20 @@ class MKLEstimator(BaseEstimator):
 
         return Parallel(n_jobs=self.n_jobs, prefer="threads")(delayed(answer)(one) for one in prepared.subproblems)
 
+    def _along(
+        self, prepared: PreparedFit, subproblem: Subproblem, costs: np.ndarray, first: Array | None = None
+    ) -> list[Solution]:
+        """Solve one problem for every cost, from the smallest up, each from the last; in the order of ``costs``."""
+        found: list[Any] = [None] * costs.size
+        problem, start = prepared.problem(subproblem, 1.0), first
+        for j in np.argsort(costs, kind="stable"):
+            there = replace(problem, loss=problem.loss.times(float(costs[j])))
+            found[j] = self._solve(prepared, there, start)
+            if found[j].status is Status.INTERRUPTED:
+                raise KeyboardInterrupt
+            start = Point(found[j].beta, found[j].weights)  # as they are: most duals do not grow with the cost
+        return found
+
     def _warn_if_loose(self, solutions: Sequence[Solution]) -> None:
         """Say once if a gap missed tol, by how much and what to do; an interruption was already told."""
         loose = [s for s in solutions if s.status in (Status.MAX_ITER, Status.STALLED)]
@@ -325,11 +477,12 @@ class MKLEstimator(BaseEstimator):
         each = np.repeat(weights, [outputs_of(solution) for solution in solutions], axis=0)  # (n_outputs, m)
         self._predictor = prepared.assembly.predictor(prepared.targets, each, coef, intercept)
         self._certificates = [solution.certificate for solution in solutions]
+        self._keep_parts(prepared.assembly, prepared.sample)
         self._n_samples = rows.shape[0]
         self.support_ = xp.take(rows, vectors)
         self.problem_names_ = [subproblem.name for subproblem in prepared.subproblems]
         self._certified = self.problem_names_
-        self.kernel_names_ = prepared.assembly.names
+        self.kernel_names_, self.kernel_groups_ = prepared.assembly.names, prepared.assembly.groups
         self.kernel_scales_ = prepared.assembly.scales
         self.approximation_error_ = prepared.assembly.lost
         self.storage_ = prepared.assembly.storage
@@ -342,6 +495,11 @@ class MKLEstimator(BaseEstimator):
         self.n_iter_ = single(np.array([solution.n_iter for solution in solutions]))
         self.history_ = single([solution.history for solution in solutions])
         self.status_ = single([solution.status.value for solution in solutions])
+
+    def _keep_parts(self, assembly: Assembly, sample: Any) -> None:
+        """Keep what is needed to take decision values apart."""
+        self._columns, self._sample = assembly.columns, sample
+        self._kinds = {effect.on[0]: effect.basis.kind for effect in assembly.singles}
 
     # -- predicting ---------------------------------------------------------------------------------------
 
@@ -360,7 +518,7 @@ class MKLEstimator(BaseEstimator):
 
     # -- reporting ----------------------------------------------------------------------------------------
 
-    def certificate(self) -> Certificate | report.Certificates:
+    def certificate(self) -> Certificate | tables.Certificates:
         """Return the bounds that prove the answer, one certificate for each problem if there are several.
 
         Returns
@@ -371,7 +529,7 @@ class MKLEstimator(BaseEstimator):
         """
         check_is_fitted(self)
         several = len(self._certificates) > 1
-        return report.Certificates(self._certified, self._certificates) if several else single(self._certificates)
+        return tables.Certificates(self._certified, self._certificates) if several else single(self._certificates)
 
     def summary(self) -> str:
         """Return a short table: kernels by weight, support vectors, gap, time.
@@ -383,9 +541,10 @@ class MKLEstimator(BaseEstimator):
         check_is_fitted(self)
         weights = np.atleast_2d(self.weights_)
         sentences = [self.status_] if isinstance(self.status_, str) else list(dict.fromkeys(self.status_))
-        return report.summary(
+        return tables.summary(
             title=f"{type(self).__name__}, {self._manner}",
             names=self.kernel_names_,
+            groups=self.kernel_groups_,
             weights=weights,
             gap=self.dual_gap_,
             tol=self.tol,
@@ -399,6 +558,9 @@ class MKLEstimator(BaseEstimator):
             problems=self.problem_names_,
             lost=self.approximation_error_,
             stationarity=getattr(self, "stationarity_", None),
+            lacking=getattr(self, "_lacking", None),
+            advice=getattr(self, "advice_", ()),
+            kinds=list(self._kinds.values()),
         )
 
     @property
@@ -409,8 +571,9 @@ class MKLEstimator(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self._precomputed
+        tags.input_tags.allow_nan = self._absent and not self._precomputed
         tags.input_tags.three_d_array = self._precomputed
-        tags.input_tags.sparse = not self._precomputed and _accept_sparse(self._bank)
+        tags.input_tags.sparse = not self._precomputed and _accept(self._bank, "accepts_sparse", all)
         return tags
 
 
@@ -437,32 +600,12 @@ def _check_same_home(X: Any, ours: Array) -> None:
         raise ValueError(f"X is on {device_of(X)}, but the model was fitted on {device_of(ours)}: move X there.")
 
 
-def _accept_sparse(kernels: Any) -> bool:
-    """Whether every kernel takes sparse samples; a bank that makes no sense is refused later, by fit."""
+def _accept(kernels: Any, what: str, enough: Callable[[Iterator[bool]], bool]) -> bool:
+    """Whether all kernels, or any, take some kind of samples; a bank that makes no sense is refused later, by fit."""
     try:
-        return all(kernel.accepts_sparse for kernel in as_kernels(kernels))
+        return enough(getattr(kernel, what) for kernel in as_kernels(kernels))
     except (TypeError, ValueError):
         return False
-
-
-def check_columns(X: Any) -> None:
-    """Refuse columns of a DataFrame that are not numbers, by name."""
-    if not hasattr(X, "iloc") or not hasattr(X, "columns"):
-        return
-    bad = [str(name) for j, name in enumerate(X.columns) if not _is_numeric(X.iloc[:, j])]
-    if bad:
-        few = ", ".join(bad[:8]) + (f" and {len(bad) - 8} more" if len(bad) > 8 else "")
-        raise ValueError(f"X has columns that are not numbers: {few}; drop them, or encode them as numbers first.")
-
-
-def _is_numeric(column: Any) -> bool:
-    if column.dtype.kind in "biuf":
-        return True
-    try:
-        column.astype(float)
-    except (TypeError, ValueError):
-        return False
-    return column.dtype.kind == "O"
 
 
 def _read_new_stack(X: Any, shape: tuple[int, int]) -> np.ndarray:

@@ -61,6 +61,11 @@ class Ballot:
         outputs = self.voters.decide(X)
         return outputs @ like(outputs, self.problem)
 
+    def shares(self, X: Any, owner: np.ndarray, parts: int) -> Array:  # (n, parts, n_problems)
+        """Return what each part adds to the decision values, each kernel's part being that of its ``owner``."""
+        outputs = self.voters.shares(X, owner, parts)
+        return outputs @ like(outputs, self.problem)
+
 
 class BoostedMKLClassifier(MKLClassifier):
     """Classification by SVMs with one kernel each, which vote.
@@ -103,7 +108,7 @@ class BoostedMKLClassifier(MKLClassifier):
         Certified relative duality gap, the largest of these SVMs.
     objective_, n_iter_, history_, status_
         Of each of these SVMs.
-    support_, intercept_, classes_, problem_names_, kernel_names_, kernel_scales_, approximation_error_, storage_, ...
+    support_, intercept_, classes_, problem_names_, kernel_names_, kernel_groups_, kernel_scales_, storage_, ...
         As for `MKLClassifier`.
 
     References

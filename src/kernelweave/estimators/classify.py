@@ -94,6 +94,10 @@ class MKLClassifier(ClassifierMixin, Streaming):
         What to do about kernels not known to be positive semidefinite: "check" refuses those that are seen to
         be indefinite, "clip" drops the negative part of their spectrum, "trust" does not look. With an
         approximation there is no matrix to look at, so "check" refuses all kernels not known to be so.
+    missing : {"refuse", "absent"}, default="refuse"
+        What to do about NaN in X: refuse them, or take a sample whose columns of a kernel are all NaN as one that lacks
+        this view. In that kernel it is then the mean of the samples that have the view, so that the view says nothing
+        about it; new samples may lack any view. Tables of X may lack samples, and those to predict whole tables.
     memory : "auto" or float, default="auto"
         Bytes that the kernels on the training samples, or their features, may take; "auto" is most of what is
         available where the samples are. Kernels of samples that take more are not stored: columns are computed
@@ -115,6 +119,8 @@ class MKLClassifier(ClassifierMixin, Streaming):
         terms the last kernel is "unity", 1 everywhere, and the sum of its row and column is that of the kernels alone.
     kernel_names_ : list of str
         Name of each kernel.
+    kernel_groups_ : list of str or None
+        What each kernel belongs to, such as the view it looks at; None for a kernel in no group.
     kernel_scales_ : ndarray of shape (m,)
         Factor by which normalisation multiplies each kernel; 0 for kernels left out because they are zero.
     approximation_error_ : ndarray of shape (m,) or None
@@ -150,7 +156,7 @@ class MKLClassifier(ClassifierMixin, Streaming):
         Seconds.
     n_features_in_ : int
         Columns of X; training samples for a precomputed stack.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the columns, if X had any.
 
     Examples
@@ -185,6 +191,7 @@ class MKLClassifier(ClassifierMixin, Streaming):
         probability: bool = False,
         class_weight: Any = None,
         psd: str = "check",
+        missing: str = "refuse",
         memory: Any = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -204,6 +211,7 @@ class MKLClassifier(ClassifierMixin, Streaming):
         self.probability = probability
         self.class_weight = class_weight
         self.psd = psd
+        self.missing = missing
         self.memory = memory
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -215,7 +223,8 @@ class MKLClassifier(ClassifierMixin, Streaming):
         Parameters
         ----------
         X : array, DataFrame or sparse matrix of shape (n, d); or a stack of shape (n, n, m)
-            The training samples; float32 samples have their kernels stored in float32. With an approximation
+            The training samples, also as a dictionary of tables or what else `kernelweave.Views` takes; float32
+            samples have their kernels stored in float32. With an approximation
             also a torch tensor or an array of another library with the array API: all work with an entry per
             sample is then done by that library, on the array's device.
         y : array of shape (n,)

@@ -41,6 +41,7 @@ from ..solvers.svm import SETTINGS as SVM
 from ..solvers.svm import on_features
 from .base import PreparedFit, single
 from .classify import MKLClassifier
+from .parts import BY, Partition, sample_of_rows
 
 MODELS = ("nlmkl-p1", "gmkl", "lmkl-softmax", "lmkl-sigmoid")
 PRECISE = 1e-6  # relative gap of each SVM over tol, so that falls of the objective can be told from errors
@@ -246,7 +247,7 @@ class NonconvexMKLClassifier(MKLClassifier):
         SVMs trained.
     history_ : Descent or list of Descent
         Objective and stationarity along the fit; the objective, ``history_.upper``, never rises.
-    kernel_names_, kernel_scales_, dual_coef_, support_, intercept_, classes_, problem_names_, status_, storage_
+    kernel_names_, kernel_groups_, kernel_scales_, dual_coef_, support_, intercept_, classes_, problem_names_, ...
         As for `MKLClassifier`. Of samples that are copies of each other, only the first may be in `support_`.
 
     Examples
@@ -309,13 +310,16 @@ class NonconvexMKLClassifier(MKLClassifier):
         check_together("sample_weight", sample_weight, X)
         targets = self._read_targets(X, y, sample_weight)
         loss, dual_sum = self._choose(loss, targets)
-        if not self._precomputed and targets.rows.size <= TINY and X.shape[0] * X.shape[1] <= COMPARED:
+        compared = not self._precomputed and X.dtype != object and X.shape[0] * X.shape[1] <= COMPARED
+        if compared and targets.rows.size <= TINY:
             targets = _merged(X[targets.rows], targets, self.multiclass)
         kept = targets
         if not self._precomputed:  # the rows that count, in their order, are all there is from here on
             X, kept = X[targets.rows], replace(targets, n_rows=targets.rows.size)
         alone = make_penalty("uniform")  # on the one kernel that parameters make
-        return PreparedFit(self._combination(X, frame, options, kept), targets, loss, alone, dual_sum)
+        sample = None if self._precomputed else sample_of_rows(X, np.arange(X.shape[0]))
+        made = self._combination(X, frame, options, kept)
+        return PreparedFit(made, targets, loss, alone, dual_sum, sample=sample)
 
     def _check_all(self) -> tuple[Options, Loss]:
         """Refuse parameters that make no sense, before any work is done."""
@@ -337,6 +341,11 @@ class NonconvexMKLClassifier(MKLClassifier):
     def _read_tensors(self, X: Any) -> Any:
         raise TypeError(f"X is a {kind_of(X)}, and kernels are computed by NumPy here: convert X to NumPy yourself.")
 
+    def _read_objects(self, X: Any, objects: Any) -> Any:
+        if self.model != "nlmkl-p1":
+            raise TypeError(f"X holds objects, and model={self.model!r} learns from columns of numbers: encode them.")
+        return super()._read_objects(X, objects)
+
     def _combination(self, X: Any, frame: Any, options: Options, targets: Targets) -> Combination:
         """Compute what the parameters combine."""
         if self.model == "gmkl":
@@ -354,10 +363,8 @@ class NonconvexMKLClassifier(MKLClassifier):
 
     def _gaussians(self, X: Any, frame: Any, options: Options, targets: Targets) -> Combination:
         asked = rbf(on="each") if isinstance(self.kernels, str) and self.kernels == "auto" else self.kernels
-        names = getattr(self, "feature_names_in_", None)
-        frame = frame if hasattr(frame, "iloc") else None
         check_memory((X.shape[0], X.shape[0], 1), np.float64, self.memory)
-        bank = resolve_bank(X, asked, replace(options, normalize=None), targets.weight, names, frame)
+        bank = resolve_bank(X, asked, replace(options, normalize=None), targets.weight, **self._column_facts(frame))
         return gaussian_product(X, bank, float(self.price), int(self.power))
 
     # -- solving ------------------------------------------------------------------------------------------
@@ -413,6 +420,17 @@ class NonconvexMKLClassifier(MKLClassifier):
         self.dual_gap_ = float("nan")
 
     # -- reporting ----------------------------------------------------------------------------------------
+
+    def _partition(self, by: str) -> Partition:
+        """Return which part each kernel belongs to; a product of all kernels is one part, however it is asked."""
+        if self.model != "gmkl":
+            return super()._partition(by)
+        check_choice("by", by, BY)
+        widths, names = np.atleast_2d(self.weights_), self.kernel_names_
+        used = np.flatnonzero(widths.any(axis=0))
+        columns = tuple(sorted({j for k in used.tolist() for j in self._column_set(k)}))
+        title = self._titles([columns])[0] if by == "columns" else f"product of {used.size} kernels"
+        return Partition([title], [columns], np.zeros(len(names), dtype=int))
 
     def certificate(self) -> Any:
         """Return how far from stationary the answer is; the problem is not convex, so nothing bounds its optimum.

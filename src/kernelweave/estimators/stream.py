@@ -17,6 +17,7 @@ from ..assemble import (
     FactorAssembly,
     FactorExpansion,
     Targets,
+    check_columns,
     check_number,
     given_factors,
     read_weight,
@@ -30,7 +31,7 @@ from ..problem import Problem
 from ..solvers import Mirror
 from ..solvers.base import check_pair
 from ..solvers.mirror import MirrorState
-from .base import MKLEstimator, check_columns, single
+from .base import MKLEstimator, single
 
 STATUS = "Learned from a stream, which keeps no samples: there is no duality gap."
 FIXED = ("kernels", "penalty", "loss", "multiclass", "approximation", "solver")  # what a stream cannot change
@@ -63,6 +64,7 @@ class Stream:
     solver: Mirror
     states: list[MirrorState]  # of each problem
     parameters: str  # with which it began
+    sample: Any  # some rows of the first chunk
     classes: Any = None  # (n_classes,) that are told apart, if any
     seen: int = 0  # samples
     chunks: int = 0
@@ -78,12 +80,13 @@ class Stream:
         solver: Mirror,
         outputs: Sequence[int],
         parameters: str,
+        sample: Any,
         classes: Any = None,
     ) -> Stream:
         """Return a stream before its first sample; ``outputs`` are the decision values of each problem."""
         assembly = replace(assembly, gram=assembly.gram.take(np.arange(0)))
         states = [solver.begin(assembly.gram, width) for width in outputs]
-        return cls(assembly, loss, penalty, solver, states, parameters, classes)
+        return cls(assembly, loss, penalty, solver, states, parameters, sample, classes)
 
     def take(self, X: Any, losses: Sequence[BoundLoss], total: float | None = None) -> None:
         """Go through a chunk of samples some times, by the losses of their targets, one for each problem."""
@@ -122,7 +125,8 @@ class Stream:
         alive = np.repeat(latest > 0, [state.beta.shape[1] for state in self.states], axis=0)  # (n_outputs, kept)
         z = self.mean * np.repeat(alive, gram.ranks, axis=1).T
         linear = self.assembly.maps.predictor(z)
-        return weights, FactorExpansion(linear, np.zeros(z.shape[1]), self.assembly.like, (self.seen, m))
+        shape, kept = (self.seen, m), self.assembly.kept
+        return weights, FactorExpansion(linear, np.zeros(z.shape[1]), self.assembly.like, shape, kept)
 
 
 def _streams(clf: Any) -> bool:
@@ -230,16 +234,19 @@ class Streaming(MKLEstimator):
         rows = np.flatnonzero(read_weight(sample_weight, np.empty(X.shape[0])))
         _warn_if_few(rows.size, options.approximation)
         every = np.ones(rows.size)
-        assembly: Any = self._assemble(X, frame, options, Targets(rows, every, every, X.shape[0], []), whole=True)
+        counted = Targets(rows, every, every, X.shape[0], [])
+        assembly: Any = self._assemble(X, frame, options, counted, whole=True)
         solver = self.solver if isinstance(self.solver, Mirror) else Mirror()
         problems = split_classes(known, np.arange(known.size), self.multiclass)
         outputs = [1 if loss.elementwise else known.size for _ in problems]
-        return Stream.begin(assembly, loss, assembly.cut(penalty), solver, outputs, self._fixed_parameters(), known)
+        fixed, sample = self._fixed_parameters(), self._some_rows(X, counted)
+        return Stream.begin(assembly, loss, assembly.cut(penalty), solver, outputs, fixed, sample, known)
 
     def _read_chunk(
         self, X: Any, y: Any, sample_weight: Any, stream: Stream, classes: Any
     ) -> tuple[Any, np.ndarray, np.ndarray]:
         """Return samples, the positions of their labels among the classes, and their costs."""
+        X = self._side_by_side(X)
         check_columns(X)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=stream.assembly.like.dtype, reset=False)
         known = stream.classes
@@ -266,10 +273,12 @@ class Streaming(MKLEstimator):
         weights, self._predictor = stream.read()
         self._stream, self._pairwise_votes, self._certificates = stream, False, []
         self._odds, self._calibrated = stream.loss if stream.loss.probabilistic else None, None
+        self._keep_parts(stream.assembly, stream.sample)
         self._n_samples = stream.seen
         self.classes_, self.weights_, self.problem_names_ = stream.classes, single(weights), problems
         self._certified = problems
-        self.kernel_names_, self.kernel_scales_ = stream.assembly.names, stream.assembly.scales
+        self.kernel_names_, self.kernel_groups_ = stream.assembly.names, stream.assembly.groups
+        self.kernel_scales_ = stream.assembly.scales
         self.approximation_error_, self.storage_ = stream.assembly.lost, "not stored, a stream"
         self.intercept_ = np.zeros(self._predictor.intercept.shape)
         self.solver_, self.status_ = stream.solver.name, STATUS

@@ -44,6 +44,10 @@ class MKLSurvival(MKLEstimator):
         Most steps of the solver.
     psd : {"check", "clip", "trust"}, default="check"
         What to do about kernels not known to be positive semidefinite, as for `MKLClassifier`.
+    missing : {"refuse", "absent"}, default="refuse"
+        What to do about NaN in X: refuse them, or take a sample whose columns of a kernel are all NaN as one that lacks
+        this view. In that kernel it is then the mean of the samples that have the view, so that the view says nothing
+        about it; new samples may lack any view. Tables of X may lack samples, and those to predict whole tables.
     memory : "auto" or float, default="auto"
         Bytes that the kernels on the training samples, or their features, may take, as for `MKLClassifier`.
     random_state : int or RandomState, optional
@@ -68,6 +72,8 @@ class MKLSurvival(MKLEstimator):
         Zero: a constant would change nothing.
     kernel_names_ : list of str
         Name of each kernel.
+    kernel_groups_ : list of str or None
+        What each kernel belongs to, such as the view it looks at; None for a kernel in no group.
     kernel_scales_ : ndarray of shape (m,)
         Factor by which normalisation multiplies each kernel; 0 for kernels left out because they are zero.
     approximation_error_ : ndarray of shape (m,) or None
@@ -86,7 +92,7 @@ class MKLSurvival(MKLEstimator):
         Seconds.
     n_features_in_ : int
         Columns of X; training samples for a precomputed stack.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the columns, if X had any.
 
     Examples
@@ -106,7 +112,8 @@ class MKLSurvival(MKLEstimator):
 
     _reads = ("survival",)
     # parameters of other estimators that are not a choice here
-    loss, fit_intercept, n_jobs = "cox", "auto", None
+    loss, fit_intercept = "cox", "auto"
+    n_jobs: Any = None
 
     def __init__(
         self,
@@ -120,6 +127,7 @@ class MKLSurvival(MKLEstimator):
         tol: float = 1e-3,
         max_iter: int = 100_000,
         psd: str = "check",
+        missing: str = "refuse",
         memory: Any = "auto",
         random_state: Any = None,
         progress: bool = False,
@@ -133,6 +141,7 @@ class MKLSurvival(MKLEstimator):
         self.tol = tol
         self.max_iter = max_iter
         self.psd = psd
+        self.missing = missing
         self.memory = memory
         self.random_state = random_state
         self.progress = progress
@@ -143,7 +152,8 @@ class MKLSurvival(MKLEstimator):
         Parameters
         ----------
         X : array, DataFrame or sparse matrix of shape (n, d); or a stack of shape (n, n, m)
-            The training samples; float32 samples have their kernels stored in float32. With an approximation
+            The training samples, also as a dictionary of tables or what else `kernelweave.Views` takes; float32
+            samples have their kernels stored in float32. With an approximation
             also a torch tensor or an array of another library with the array API.
         y : structured array of two fields, DataFrame or array of shape (n, 2); or array of shape (n,)
             Whether the event of each sample was seen (True or 1), or the sample was lost from sight before it (False

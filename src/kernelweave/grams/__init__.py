@@ -1,19 +1,30 @@
 """Stacks of Gram matrices and their representations."""
 
-from .approximations import Approximation, Nystroem, PivotedCholesky, RandomFeatures, make_approximation
-from .base import CombinableGram, EntryGram, FactorGram, GramStack, ProductStack
+from .approximations import (
+    Approximation,
+    ExplicitFeatures,
+    Nystroem,
+    PivotedCholesky,
+    RandomFeatures,
+    make_approximation,
+)
+from .base import BankGram, CombinableGram, EntryGram, FactorGram, GramStack, ProductStack
 from .cached import CachedGram
 from .dense import DenseGram
+from .effects import EffectsGram
 from .factorproducts import FactorProducts
 from .lowrank import LowRankGram
 from .products import ProductGram, products_for
 
 __all__ = [
     "Approximation",
+    "BankGram",
     "CachedGram",
     "CombinableGram",
     "DenseGram",
+    "EffectsGram",
     "EntryGram",
+    "ExplicitFeatures",
     "FactorGram",
     "FactorProducts",
     "GramStack",

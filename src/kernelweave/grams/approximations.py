@@ -12,9 +12,10 @@ from sklearn.utils import check_random_state
 
 from ..arrays import dtype_name, to_host
 from ..kernels import RBF, Kernel, Laplacian, Normalised, Scaled
+from ..kernels.base import known_features
 from .factors import Factors, Job, beside, build, cut_to, whiteners
 from .landmarks import draw_landmarks, greedy_pivots
-from .maps import Landmarks, Source, Waves, features, take_rows
+from .maps import Explicit, Landmarks, Source, Waves, features, take_rows
 
 FIRST = 128  # landmarks tried first where a tolerance decides how many
 MOST = 8192  # landmarks tried last: beyond them, their eigenvalue problem outweighs all else
@@ -25,6 +26,9 @@ Plan = tuple[Sequence[Source], Sequence[np.ndarray | None]]  # where raw columns
 
 class Approximation(BaseEstimator, ABC):
     """A way to write kernels as inner products of few features."""
+
+    #: whether the features are the kernels, and nothing is lost
+    exact = False
 
     def factorise(
         self,
@@ -254,8 +258,39 @@ class RandomFeatures(Approximation):
         return np.array(errors)
 
 
+class ExplicitFeatures(Approximation):
+    """Kernels that are inner products of a few known functions, written as these: nothing is lost.
+
+    For `Effects`, `Linear`, `Constant`, and sums, products and multiples of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import kernels as K
+    >>> from kernelweave.grams import ExplicitFeatures
+    >>> X, share = np.random.default_rng(0).normal(size=(500, 2)), np.full(500, 1 / 500)
+    >>> bank = K.Effects(rank=5, pair_rank=3).resolve(X)
+    >>> ExplicitFeatures().factorise(bank, X, share=share, normalize="trace", random_state=0).gram.ranks
+    array([5, 5, 9])
+    """
+
+    exact = True
+
+    def _plan(self, job: Job, rng: np.random.RandomState) -> Plan:
+        few, sources = take_rows(job.X, np.arange(min(2, job.X.shape[0]))), []
+        for k, kernel in enumerate(job.kernels):
+            known = known_features(kernel, few)
+            if known is None:
+                raise ValueError(
+                    f"{kernel.name} is not an inner product of a few known functions: use approximation='nystroem'."
+                )
+            sources.append(Explicit((k,), kernel, int(known.shape[1])))
+        return sources, [None] * len(job.kernels)
+
+
 _NAMES: dict[str, type[Approximation]] = {
     "cholesky": PivotedCholesky,
+    "explicit": ExplicitFeatures,
     "nystroem": Nystroem,
     "random_features": RandomFeatures,
 }

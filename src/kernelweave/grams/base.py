@@ -211,6 +211,21 @@ class FactorGram(GramStack):
         """Return ``u`` with each kernel's part times its weight."""
 
 
+class BankGram(GramStack):
+    """Kernels too many to hold, of which all can be scored at once, and some be had."""
+
+    offers = "a bank that scores all of its kernels"
+
+    def check_penalty(self, penalty: Any) -> None:
+        super().check_penalty(penalty)
+        if not penalty.on_simplex:
+            raise ValueError(f"penalty {penalty} would give all kernels of a large bank weight: use penalty='l1'.")
+
+    @abstractmethod
+    def only(self, kernels: np.ndarray) -> GramStack:
+        """Return the stack of some kernels only, in a form that solvers take."""
+
+
 class ProductStack(GramStack):
     """Products of kernels, weighed by one number for each kernel."""
 

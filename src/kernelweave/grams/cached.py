@@ -193,6 +193,10 @@ class CachedGram(EntryGram):
         memory = max(self.memory * (index.size / n) ** 2, column)
         return CachedGram(self.kernels, self.X[index], self.scale, memory=memory, dtype=self.dtype)
 
+    def rescaled(self, factors: np.ndarray) -> CachedGram:
+        """Return the same with each kernel times its factor, and columns of its own."""
+        return CachedGram(self.kernels, self.X, self.scale * factors, memory=self.memory, dtype=self.dtype)
+
     def only(self, kernels: np.ndarray) -> CachedGram:
         """Return the stack of some kernels only, with columns of its own: as many as are kept of all."""
         n, m = self.shape

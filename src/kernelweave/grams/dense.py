@@ -121,6 +121,10 @@ class DenseGram(EntryGram):
         """Return the stack of the samples ``index`` only (a copy)."""
         return DenseGram(self.stack[np.ix_(index, index)], self.scale)
 
+    def rescaled(self, factors: np.ndarray) -> DenseGram:
+        """Return the same stack, not a copy, with each kernel times its factor."""
+        return DenseGram(self.stack, self.scale * factors)
+
     def only(self, kernels: np.ndarray) -> DenseGram:
         """Return the stack of some kernels only (a copy)."""
         return DenseGram(self.stack[:, :, kernels], self.scale[kernels])

@@ -168,7 +168,7 @@ def build(job: Job, sources: Sequence[Source], plan: Sequence[np.ndarray | None]
     survey = _survey(job, sources, [None if mix is None else beside(job.X, mix) for mix in plan], flat)
     values, turns = zip(*(_axes(product, job.whole) for product in survey.products), strict=True)
     survey = _clipped(survey, values, job)
-    scales = _scales(survey, ranks, job)
+    scales = _scales(survey, ranks, job) / [kernel._price for kernel in job.kernels]
     scales = np.where([turn.shape[1] > 0 for turn in turns], scales, 0.0)
     kept = np.flatnonzero(scales)
     turns = {k: turns[k] * np.sqrt(scales[k]) for k in kept.tolist()}

@@ -11,7 +11,7 @@ from scipy.sparse import issparse
 
 from ..arrays import Array, cast, device_of, dtype_name, is_foreign, like, namespace, to_host
 from ..kernels import Kernel, evaluate
-from ..kernels.base import columns_of, rows_of
+from ..kernels.base import columns_of, known_features, rows_of
 
 CHUNK = 2**20  # entries worked on at a time on the computer's own processor
 DEVICE_CHUNK = 2**26  # the same on an accelerator, where small pieces would starve it
@@ -105,6 +105,25 @@ class Waves:
 
 
 @dataclass(frozen=True)
+class Explicit:
+    """A kernel whose features are known functions of the samples."""
+
+    positions: tuple[int, ...]  # one
+    kernel: Kernel
+    width: int
+
+    def raw(self, X: Any) -> Iterator[tuple[int, Array]]:
+        yield self.positions[0], known_features(self.kernel, X)
+
+    def diagonal(self, place: int, X: Any) -> Array:
+        return self.kernel.diagonal(X)
+
+    def only(self, new: Mapping[int, int]) -> Explicit | None:
+        k = self.positions[0]
+        return replace(self, positions=(new[k],)) if k in new else None
+
+
+@dataclass(frozen=True)
 class Maps:
     """The features of new samples: those that the training samples have in the Gram stack, for any sample.
 
@@ -159,14 +178,24 @@ class Predictor:
 
     def decide(self, X: Any) -> Array:  # (n,) or (n, c)
         """Return the values for the rows of X, some rows at a time."""
-        xp = namespace(self.empty)
-        shape = self.empty.shape[1:]
-        blocks = [self.empty]
+        return self.shares(X, np.zeros(max(self.active, default=0) + 1, dtype=int), 1)[:, 0, ...]
+
+    def shares(
+        self,
+        X: Any,
+        owner: np.ndarray,  # (m,) the part that each kernel of the Gram stack belongs to
+        parts: int,
+    ) -> Array:  # (n, parts) or (n, parts, c)
+        """Return the values of each part for the rows of X; they sum to `decide`."""
+        xp, empty = namespace(self.empty), self.empty
+        shape = (parts, *empty.shape[1:])
+        blocks = [xp.zeros((0, *shape), dtype=empty.dtype, device=device_of(empty))]
         for rows, piece in pieces(X, max((source.width for source in self.sources), default=1)):
-            total = xp.zeros((rows.stop - rows.start, *shape), dtype=self.empty.dtype, device=device_of(self.empty))
+            total = xp.zeros((rows.stop - rows.start, *shape), dtype=empty.dtype, device=device_of(empty))
             for source in self.sources:
                 for k, raw in source.raw(piece):
-                    total = total + cast(raw, self.empty.dtype) @ self.coefs[k]
+                    part = int(owner[self.active[k]])
+                    total[:, part, ...] = total[:, part, ...] + cast(raw, empty.dtype) @ self.coefs[k]
             blocks.append(total)
         return xp.concat(blocks, axis=0)
 

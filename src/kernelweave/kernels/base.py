@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from ..arrays import Array, cast, device_of, dtype_name, is_foreign, kind_of, like, namespace
-from .columns import column_groups, known_names, plain, where
+from .columns import Views, column_groups, known_names, plain, where
 
 SQUARE = 32  # side of the small matrices whose diagonals give k(x, x) where a kernel has no faster way
 
@@ -27,15 +27,22 @@ class Kernel(ABC):
 
     Parameters
     ----------
-    on : None, "each", str, int, slice, list or callable, default=None
+    on : None, "each", "views", str, int, slice, list, dict or callable, default=None
         The columns to look at. None means all of them; "each" stands for one kernel per column; a list holds
         names, positions or a boolean mask; a slice runs between positions or, inclusively, between names; a
-        callable receives the DataFrame, as `sklearn.compose.make_column_selector` does. A column that is
-        really called "each" is asked for with ``["each"]``.
+        callable receives the DataFrame, as `sklearn.compose.make_column_selector` does. A dictionary stands for one
+        kernel per name, on the columns that the name has there and in the group of that name; columns may be in
+        several. Where X has views (see `kernelweave.Views`) the name of one means its columns, and "views" stands for
+        one kernel per view. A column that is really called "each" is asked for with ``["each"]``.
+    group : str, optional
+        What the kernel belongs to, such as the table it looks at: weights are also added up by group. By default the
+        name that `on` gives. If X has a view of this name, a kernel that names no columns looks at that view.
     """
 
     on: Any = field(default=None, kw_only=True)
+    group: str | None = field(default=None, kw_only=True)
     _label: str | None = field(default=None, init=False, repr=False, compare=False)
+    _price: float = field(default=1.0, init=False, repr=False, compare=False)  # what its weight costs, once resolved
 
     _always: ClassVar[tuple[str, ...]] = ()  # parameters that the name shows even at their default
     __array_ufunc__ = None  # so that numpy scalars leave multiplication to us
@@ -43,6 +50,8 @@ class Kernel(ABC):
     def __post_init__(self) -> None:
         for f in fields(self):
             object.__setattr__(self, f.name, plain(getattr(self, f.name)))
+        if self.group is not None and not isinstance(self.group, str):
+            raise TypeError(f"group of {type(self).__name__} must be a name, got {self.group!r}.")
 
     # -- what the author of a kernel writes -------------------------------------------------------------
 
@@ -73,6 +82,11 @@ class Kernel(ABC):
         return True
 
     @property
+    def columns(self) -> tuple[int, ...] | None:
+        """The positions that a resolved kernel looks at, in order; None means all columns."""
+        return None if self.on is None else tuple(sorted(set(self.on)))
+
+    @property
     def accepts_sparse(self) -> bool:
         """Whether X may be a sparse matrix."""
         return True
@@ -80,6 +94,11 @@ class Kernel(ABC):
     @property
     def accepts_foreign(self) -> bool:
         """Whether X may be an array of another library than NumPy; its `prepare` and `finish` must then follow X."""
+        return False
+
+    @property
+    def accepts_objects(self) -> bool:
+        """Whether X may be an array of objects, such as strings; kernels that do not take them are given numbers."""
         return False
 
     def self_similarity(self, X: Any) -> Array:  # (n, d), columns already chosen -> (n,)
@@ -91,6 +110,10 @@ class Kernel(ABC):
             xp = namespace(X)
             return xp.concat([xp.linalg.diagonal(block) for block in blocks])
         return np.concatenate([np.diagonal(block) for block in blocks]) if blocks else np.empty(0)
+
+    def features(self, X: Any) -> Array | None:  # (n, d), columns already chosen -> (n, r)
+        """Functions whose inner product the kernel is, where they are few and known; None where not."""
+        return None
 
     @property
     def _needs_data(self) -> bool:
@@ -110,7 +133,7 @@ class Kernel(ABC):
         """The diagonal of ``self(X)``, without the matrix."""
         X = _as_matrix(X)
         kernel = self._settled(X, None)
-        return cast(kernel.self_similarity(_block(kernel, X)), X.dtype)
+        return cast(kernel.self_similarity(_block(kernel, X)), precision(X))
 
     def resolve(
         self,
@@ -118,6 +141,7 @@ class Kernel(ABC):
         names: Sequence[str] | None = None,
         frame: Any = None,
         sample_weight: Any = None,  # (n,)
+        views: Views | None = None,
     ) -> list[Kernel]:
         """The concrete kernels this one stands for on the data X.
 
@@ -131,6 +155,8 @@ class Kernel(ABC):
             What the user passed, for column selectors.
         sample_weight : array of shape (n,), optional
             Counts in data-dependent parameters as repetition would.
+        views : mapping from str to tuple of int, optional
+            The columns of each view of X.
 
         Returns
         -------
@@ -140,14 +166,22 @@ class Kernel(ABC):
         X, names = _as_matrix(X), known_names(names, frame)
         _check_sparse(self, X)
         resolved = []
-        for columns in column_groups(self.on, X.shape[1], names, frame):
-            kernel = replace(self._fixed(X, columns, sample_weight), on=columns)
-            resolved.append(kernel._labelled(kernel._head(self) + where(columns, names)))
+        for columns, place in column_groups(self._place(views), X.shape[1], names, frame, views):
+            kernel = replace(self._fixed(X, columns, sample_weight), on=columns, group=self.group or place)
+            resolved.append(kernel._labelled(kernel._head(self) + where(place or columns, names)))
         return resolved
+
+    def _place(self, views: Views | None) -> Any:
+        """The columns asked for: those of the view that is the kernel's group, where it names none."""
+        return self.group if self.on is None and views and self.group in views else self.on
 
     def on_columns(self, columns: Any) -> Kernel:
         """The same kernel on other columns; in a combination, parts that name their own columns keep them."""
         return replace(self, on=columns)
+
+    def in_group(self, group: str) -> Kernel:
+        """The same kernel as one of a group; one that is in a group already stays there."""
+        return self if self.group is not None else replace(self, group=group)
 
     def normalised(self) -> Normalised:
         """The cosine normalisation k(x, z) / sqrt(k(x, x) k(z, z))."""
@@ -198,6 +232,10 @@ class Kernel(ABC):
 
     def _labelled(self, label: str) -> Kernel:
         object.__setattr__(self, "_label", label)
+        return self
+
+    def _priced(self, price: float) -> Kernel:
+        object.__setattr__(self, "_price", price)
         return self
 
     def _settled(self, X: Any, Z: Any) -> Kernel:
@@ -325,6 +363,8 @@ class _Combination(Kernel):
         super().__post_init__()
         if not self.kernels or not all(isinstance(k, Kernel) for k in self.kernels):
             raise TypeError(f"{type(self).__name__} takes a list of kernels; got {self.kernels!r}.")
+        if self.group is None and len({kernel.group for kernel in self.kernels}) == 1:
+            object.__setattr__(self, "group", self.kernels[0].group)
 
     def prepare(self, X: Any, Z: Any = None) -> np.ndarray:
         parts = Z(X) if isinstance(Z, PreparedKernels) else evaluate(self.kernels, X, Z)
@@ -340,6 +380,11 @@ class _Combination(Kernel):
         return reduce(type(self)._join, (kernel.diagonal(X) for kernel in self.kernels))
 
     @property
+    def columns(self) -> tuple[int, ...] | None:
+        parts = [kernel.columns for kernel in self.kernels]
+        return None if None in parts else tuple(sorted({j for part in parts if part is not None for j in part}))
+
+    @property
     def psd(self) -> bool | None:
         return True if all(kernel.psd for kernel in self.kernels) else None
 
@@ -352,11 +397,20 @@ class _Combination(Kernel):
         return all(kernel.accepts_foreign for kernel in self.kernels)
 
     @property
+    def accepts_objects(self) -> bool:
+        return any(kernel.accepts_objects for kernel in self.kernels)
+
+    @property
     def _needs_data(self) -> bool:
         return any(kernel._needs_data for kernel in self.kernels)
 
     def resolve(
-        self, X: Any, names: Sequence[str] | None = None, frame: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        names: Sequence[str] | None = None,
+        frame: Any = None,
+        sample_weight: Any = None,
+        views: Views | None = None,
     ) -> list[Kernel]:
         X, names = _as_matrix(X), known_names(names, frame)
         refusal = (
@@ -364,10 +418,10 @@ class _Combination(Kernel):
             "give it to the whole with (a + b).on_columns('each'), or write the list out."
         )
         resolved = []
-        for columns in column_groups(self.on, X.shape[1], names, frame):
-            inherited = [_inherit(kernel, columns) for kernel in self.kernels]
-            parts = [_one(k.resolve(X, names, frame, sample_weight), refusal) for k in inherited]
-            kernel = replace(self, kernels=tuple(parts), on=None)
+        for columns, place in column_groups(self._place(views), X.shape[1], names, frame, views):
+            inherited = [_inherit(kernel, columns if place is None else {place: columns}) for kernel in self.kernels]
+            parts = [_one(k.resolve(X, names, frame, sample_weight, views), refusal) for k in inherited]
+            kernel = replace(self, kernels=tuple(parts), on=None, group=self.group or place)
             resolved.append(kernel._labelled(kernel._head(self)))
         return resolved
 
@@ -397,6 +451,10 @@ class Sum(_Combination):
     _sign = "+"
     _join = staticmethod(iadd)
 
+    def features(self, X: Any) -> Array | None:
+        parts = [known_features(kernel, X) for kernel in self.kernels]
+        return None if any(part is None for part in parts) else namespace(parts[0]).concat(parts, axis=1)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Product(_Combination):
@@ -419,6 +477,10 @@ class Product(_Combination):
     _sign = "*"
     _join = staticmethod(imul)
 
+    def features(self, X: Any) -> Array | None:
+        parts = [known_features(kernel, X) for kernel in self.kernels]
+        return None if any(part is None for part in parts) else reduce(row_products, parts)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Wrapper(Kernel):
@@ -430,6 +492,12 @@ class _Wrapper(Kernel):
         super().__post_init__()
         if not isinstance(self.kernel, Kernel):
             raise TypeError(f"{type(self).__name__} takes a kernel; got {self.kernel!r}.")
+        if self.group is None:
+            object.__setattr__(self, "group", self.kernel.group)
+
+    @property
+    def columns(self) -> tuple[int, ...] | None:
+        return self.kernel.columns if self.on is None else super().columns
 
     @property
     def psd(self) -> bool | None:
@@ -444,13 +512,22 @@ class _Wrapper(Kernel):
         return self.kernel.accepts_foreign
 
     @property
+    def accepts_objects(self) -> bool:
+        return self.kernel.accepts_objects
+
+    @property
     def _needs_data(self) -> bool:
         return self.kernel._needs_data
 
     def resolve(
-        self, X: Any, names: Sequence[str] | None = None, frame: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        names: Sequence[str] | None = None,
+        frame: Any = None,
+        sample_weight: Any = None,
+        views: Views | None = None,
     ) -> list[Kernel]:
-        parts = _inherit(self.kernel, self.on).resolve(X, names, frame, sample_weight)
+        parts = _inherit(self.kernel, self._place(views)).resolve(X, names, frame, sample_weight, views)
         labels = [replace(self, kernel=part, on=None)._head(self) for part in parts]
         kernels = [replace(self, kernel=replace(part, on=None), on=part.on) for part in parts]
         return [kernel._labelled(label) for kernel, label in zip(kernels, labels, strict=True)]
@@ -500,6 +577,10 @@ class Scaled(_Wrapper):
     def self_similarity(self, X: Any) -> np.ndarray:
         return self.scale * self.kernel.self_similarity(X)
 
+    def features(self, X: Any) -> Array | None:
+        inner = known_features(self.kernel, X)
+        return None if inner is None else self.scale**0.5 * inner
+
     def _head(self, asked: Kernel) -> str:
         return f"{_short(self.scale)} * {_bracketed(self.kernel, Sum)}"
 
@@ -547,7 +628,7 @@ class Normalised(_Wrapper):
         return namespace(X).ones_like(lengths) if is_foreign(X) else np.ones_like(lengths)
 
     def _lengths(self, X: Any) -> Array:
-        squares = cast(self.kernel.self_similarity(X), X.dtype)
+        squares = cast(self.kernel.self_similarity(X), precision(X))
         xp = namespace(X) if is_foreign(X) else np
         if not xp.all(squares > 0):
             i = int(xp.argmin(squares))
@@ -573,6 +654,17 @@ class _Measured:
         return self._known[kernel]
 
 
+def known_features(kernel: Kernel, X: Any) -> Array | None:  # (n, d) -> (n, r)
+    """Functions of the rows of X whose inner product a resolved kernel is; None where they are not known."""
+    return kernel.features(_block(kernel, X))
+
+
+def row_products(A: Array, B: Array) -> Array:  # (n, a), (n, b) -> (n, a b)
+    """Products of each two columns, one of either table."""
+    xp = namespace(A)
+    return xp.reshape(A[:, :, None] * B[:, None, :], (A.shape[0], A.shape[1] * B.shape[1]))
+
+
 # -- columns --------------------------------------------------------------------------------------------
 
 
@@ -589,14 +681,26 @@ def check_positive(kernel: Kernel, parameter: str, *words: str | None) -> None:
 
 
 def _as_matrix(X: Any) -> Any:
-    """X as a CSR matrix or a 2-D array, in float32 or float64."""
+    """X as a CSR matrix or a 2-D array, in float32 or float64, or of objects as they are."""
     foreign = is_foreign(X)
-    X = X if foreign else X.tocsr() if issparse(X) else np.asarray(X)
+    X = X if foreign else X.tocsr() if issparse(X) else _as_array(X)
     if X.ndim != 2:
         raise ValueError(f"X must have two dimensions, samples and columns; got {X.ndim}.")
     if foreign:
         return X if dtype_name(X) in ("float32", "float64") else cast(X, namespace(X).float64)
-    return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+    return X if X.dtype in (np.float32, np.float64) or X.dtype == object else X.astype(np.float64)
+
+
+def _as_array(X: Any) -> np.ndarray:
+    """X as an array; strings one after another as one column of them."""
+    if isinstance(X, (list, tuple)) and X and all(isinstance(item, str) for item in X):
+        return np.array(X, dtype=object)[:, None]
+    return np.asarray(X)
+
+
+def precision(X: Any) -> Any:
+    """The type of kernel values on X: that of X, or float64 for objects."""
+    return np.dtype(np.float64) if X.dtype == object else X.dtype
 
 
 def _beside(X: Any, Z: Any) -> Any:
@@ -620,7 +724,15 @@ def _check_foreign(kernel: Kernel, X: Any) -> None:
 def _block(kernel: Kernel, X: Any) -> Any:
     _check_sparse(kernel, X)
     _check_foreign(kernel, X)
-    return columns_of(X, kernel.on)
+    block = columns_of(X, kernel.on)
+    return block if block.dtype != object or kernel.accepts_objects else _as_numbers(kernel, block)
+
+
+def _as_numbers(kernel: Kernel, block: np.ndarray) -> np.ndarray:
+    try:
+        return block.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{kernel.name} takes numbers, and X holds other things: name its columns with on=.") from None
 
 
 def columns_of(X: Any, columns: tuple[int, ...] | None) -> Any:
@@ -657,6 +769,8 @@ def _token(value: Any) -> Hashable:
         return slice, value.start, value.stop, value.step
     if isinstance(value, tuple):
         return tuple((type(item), _token(item)) for item in value)
+    if isinstance(value, dict):
+        return dict, tuple((name, _token(item)) for name, item in value.items())
     return value
 
 
@@ -673,7 +787,10 @@ def _short(value: Any) -> str:
 
 
 def _parts(kernel: Kernel, kind: type[_Combination]) -> tuple[Kernel, ...]:
-    return kernel.kernels if isinstance(kernel, kind) and kernel.on is None else (kernel,)
+    if not isinstance(kernel, kind) or kernel.on is not None:
+        return (kernel,)
+    own = kernel.group is not None and any(part.group != kernel.group for part in kernel.kernels)
+    return (kernel,) if own else kernel.kernels
 
 
 def _bracketed(kernel: Kernel, kind: type[Kernel]) -> str:

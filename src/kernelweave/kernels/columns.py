@@ -2,27 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
+Views = Mapping[str, tuple[int, ...]]  # columns of each view of X, by its name
+
 
 def column_groups(
-    on: Any, n_columns: int, names: Sequence[str] | None, frame: Any
-) -> list[tuple[int, ...] | None]:
-    """The positions that `on` stands for: one group, or one per column for "each"; None means all columns."""
+    on: Any, n_columns: int, names: Sequence[str] | None, frame: Any, views: Views | None = None
+) -> list[tuple[tuple[int, ...] | None, str | None]]:
+    """The positions that `on` stands for, each with the name that they have there; None means all columns, or none.
+
+    There is one entry, or one per column for "each", per view for "views", per name for a dictionary.
+    """
     if on is None:
-        return [None]
+        return [(None, None)]
+    if isinstance(on, dict):
+        if not on:
+            raise ValueError("on is an empty dictionary: give at least one name with its columns.")
+        if any(isinstance(part, dict) or (isinstance(part, str) and part in ("each", "views")) for part in on.values()):
+            raise ValueError("on is a dictionary, whose entries must be columns: not 'each', 'views' or a dictionary.")
+        found = [(column_groups(part, n_columns, names, frame, views), name) for name, part in on.items()]
+        return [(columns, name) for groups, name in found for columns, _ in groups]
     if isinstance(on, str) and on == "each":
-        return [(j,) for j in range(n_columns)]
+        return [((j,), None) for j in range(n_columns)]
+    if isinstance(on, str) and on == "views":
+        if not views:
+            raise ValueError("on='views' needs an X with views: a dictionary of tables, or kw.Views; or name columns.")
+        return [(columns, name) for name, columns in views.items()]
+    if isinstance(on, str) and views and on in views:
+        return [(views[on], on)]
     if callable(on):
         if frame is None:
             raise ValueError("on is a column selector, which needs X to be a DataFrame; or give positions.")
         on = plain(on(frame))
-    columns = _positions(on, n_columns, names)
+    columns = _positions(_spread(on, views), n_columns, names)
     if not columns:
         raise ValueError(f"on={on!r} selects no column of X.")
-    return [columns]
+    return [(columns, None)]
+
+
+def _spread(on: Any, views: Views | None) -> Any:
+    """Columns of the views that a list names, in place of their names."""
+    if not views or not isinstance(on, tuple):
+        return on
+    known = [views.get(item, (item,)) if isinstance(item, str) else (item,) for item in on]
+    return tuple(column for columns in known for column in columns)
 
 
 def _positions(on: Any, n_columns: int, names: Sequence[str] | None) -> tuple[int, ...]:
@@ -66,7 +92,9 @@ def where(on: Any, names: Sequence[str] | None) -> str:
     if on is None:
         return ""
     if isinstance(on, str):
-        return " on each column" if on == "each" else f" on {on}"
+        return {"each": " on each column", "views": " on each view"}.get(on, f" on {on}")
+    if isinstance(on, dict):
+        return " on " + (" and ".join(on) if len(on) <= 2 else f"each of {len(on)} views")
     items = on if isinstance(on, tuple) else (on,)
     if callable(on) or isinstance(on, slice) or any(isinstance(item, bool) for item in items):
         return " on selected columns"
@@ -83,4 +111,6 @@ def where(on: Any, names: Sequence[str] | None) -> str:
 def plain(value: Any) -> Any:
     """Numbers as Python's and sequences as tuples: a kernel can be hashed, and leaves float32 in float32."""
     value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, Mapping):
+        return {str(name): plain(item) for name, item in value.items()}
     return tuple(plain(item) for item in value) if isinstance(value, (list, tuple, range)) else value

@@ -16,7 +16,7 @@ from sklearn.metrics.pairwise import (
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from ..arrays import Array, cast, device_of, is_foreign, is_numpy, kind_of, like, namespace, positive
-from .base import Kernel, _block, check_positive, with_diagonal
+from .base import Kernel, _block, check_positive, precision, with_diagonal
 
 FEW = 8  # rows below which a matrix product is slower than one of a matrix and a vector for each
 DENSE = 2**22  # entries up to which sparse rows are written out, to be multiplied faster
@@ -130,6 +130,9 @@ class Linear(_Dot):
     def finish(self, S: np.ndarray) -> np.ndarray:
         return S
 
+    def features(self, X: Any) -> Array:
+        return X.toarray() if issparse(X) else X
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Polynomial(_Gamma, _Dot):
@@ -225,7 +228,7 @@ class _Unit(Kernel):
 def _filled(X: Any, shape: tuple[int, ...], value: float) -> Array:
     if is_foreign(X):
         return namespace(X).full(shape, value, dtype=X.dtype, device=device_of(X))
-    return np.full(shape, value, dtype=X.dtype)
+    return np.full(shape, value, dtype=precision(X))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -573,25 +576,37 @@ class Constant(_Anywhere):
     def prepare(self, X: Any, Z: Any = None) -> Array:
         return _filled(X, (X.shape[0], (X if Z is None else Z).shape[0]), self.value)
 
+    @property
+    def accepts_objects(self) -> bool:
+        return True
+
     def finish(self, S: np.ndarray) -> np.ndarray:
         return S
 
     def self_similarity(self, X: Any) -> Array:
         return _filled(X, X.shape[:1], self.value)
 
+    def features(self, X: Any) -> Array:
+        return _filled(X, (X.shape[0], 1), self.value**0.5)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Callable(_Anywhere):
-    """Your own function of two sets of samples.
+    """Your own function of two sets of samples, or of two samples.
+
+    Samples may be anything: with X a list of strings, graphs or other objects, the function is given those.
 
     Parameters
     ----------
     function : callable
-        ``function(X, Z)`` returns the (n, p) matrix between the rows of X and those of Z, in their library.
+        ``function(X, Z)`` returns the (n, p) matrix between the rows of X and those of Z, in their library. Objects
+        come one after another, in an array of one dimension; those in columns of a table in one of two.
     label : str, optional
         What tables call it; the function's own name if None.
     psd : bool, optional
         Say True if every matrix it gives is positive semidefinite; None leaves that to be checked.
+    pairwise : bool, default=False
+        Whether the function is one of two samples, ``function(x, z)``, and returns a number.
     on : see `Kernel`
         The columns that the function receives.
 
@@ -602,11 +617,18 @@ class Callable(_Anywhere):
     >>> K.Callable(lambda X, Z: np.minimum(X, Z.T), "minimum", psd=True)(np.array([[1.0], [2.0]]))
     array([[1., 1.],
            [1., 2.]])
+    >>> def shared(x, z):
+    ...     return len(set(x) & set(z))
+    >>> K.Callable(shared, psd=True, pairwise=True)(["cat", "act", "dog"])
+    array([[3., 3., 0.],
+           [3., 3., 0.],
+           [0., 0., 3.]])
     """
 
     function: Any
     label: str | None = None
     psd: bool | None = None
+    pairwise: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -614,8 +636,10 @@ class Callable(_Anywhere):
             raise TypeError(f"function of Callable must be a function of X and Z; got {self.function!r}.")
 
     def prepare(self, X: Any, Z: Any = None) -> Array:
+        if self.pairwise:
+            return self._each_pair(X, Z)
         Z = X if Z is None else Z
-        K = self.function(X, Z)
+        K = self.function(*(A[:, 0] if A.dtype == object and A.shape[1] == 1 else A for A in (X, Z)))
         if is_foreign(X) and type(K) is not type(X):
             raise TypeError(f"{self.name} must return a {kind_of(X)}, as X is; it returned a {kind_of(K)}.")
         K = namespace(X).asarray(K, copy=True) if is_foreign(X) else np.array(K)
@@ -624,7 +648,23 @@ class Callable(_Anywhere):
                 f"{self.name} must return one entry per row of X and row of Z, {(X.shape[0], Z.shape[0])}; "
                 f"it returned the shape {tuple(K.shape)}."
             )
-        return cast(K, X.dtype)
+        return cast(K, precision(X))
+
+    def _each_pair(self, X: Any, Z: Any) -> np.ndarray:
+        """Call the function for every two samples, and once for both orders where there is one set of them."""
+        if is_foreign(X) or issparse(X):
+            raise TypeError(f"{self.name} is a function of two samples, and takes NumPy arrays or objects only.")
+        rows = [row[0] if row.dtype == object and row.size == 1 else row for row in X]
+        columns = rows if Z is None else [row[0] if row.dtype == object and row.size == 1 else row for row in Z]
+        K = np.zeros((len(rows), len(columns)), dtype=precision(X))
+        for i, x in enumerate(rows):
+            for j in range(i + 1 if Z is None else len(columns)):
+                K[i, j] = self.function(x, columns[j])
+        return K if Z is not None else np.tril(K) + np.tril(K, -1).T
+
+    @property
+    def accepts_objects(self) -> bool:
+        return True
 
     def finish(self, S: np.ndarray) -> np.ndarray:
         return S

@@ -14,6 +14,8 @@ from ..arrays import Array, device_of, is_foreign, is_numpy, like, namespace, po
 
 SEARCH = 60  # halvings of an interval in which a number is searched for
 ROUNDING = 1e-15  # share of the duals by which their sum may be off
+SLIGHT = 1e-9  # share of the duals up to which what a sum lacks is rounding
+EPSILON = float(np.finfo(float).eps)
 FAINT = 1e-200  # duals that are as good as none
 NEWTON = 100  # steps of a safeguarded Newton search for the best bias
 QUADRATIC, ENTROPY, MARGIN, SOFTMAX = range(4)  # kinds of duals that compiled code knows
@@ -217,34 +219,48 @@ class Loss(BaseEstimator):
         terms = self.terms(y, C)
         return 1.0 if terms is None else terms.dual_scale(beta, h)
 
-    def best_bias(self, f: Array, y: Array, C: Array, total: float = 0.0) -> Any:
-        """Return the bias b with the least total loss plus ``total b``, by Newton's method or halving on its slope."""
-        xp = namespace(f)
-        reach = float(xp.max(xp.abs(f)) + xp.max(xp.abs(y)) + 1.0)
-        low, high, bias = -reach, reach, 0.0
+    def best_bias(self, f: Array, y: Array, C: Array, total: float = 0.0, near: Any = None) -> Any:
+        """Return the bias b with the least total loss plus ``total b``, by Newton's method or halving on its slope.
+
+        A bias that is ``near`` it is where the search begins.
+        """
+        low, high = self.bias_range(f, y, C, total)
+        first = 0.0 if near is None else float(near)
+        bias = first if low < first < high else 0.5 * (low + high)
         for trial in range(2 * NEWTON):
-            slope = float(xp.sum(self.slope(f + bias, y, C))) + total
-            if slope == 0.0:
-                return self._middle(f, y, C, total, (low, bias, high))
+            slope, bend, noise = self._along_bias(f + bias, y, C, total)
+            if abs(slope) <= noise:
+                return bias if bend > 0 else self._middle(f, y, C, total, (low, bias, high))
             low, high = (low, bias) if slope > 0 else (bias, high)
-            last, bend = bias, 0.0
-            if self.smooth and trial < NEWTON:
-                bend = float(xp.sum(self.curvature(f + bias, y, C)))
-            bias = bias - slope / bend if bend > 0 else 0.5 * (low + high)
-            bias = bias if low < bias < high else 0.5 * (low + high)
-            if abs(bias - last) <= 1e-15 * (1.0 + abs(bias)) or bias in (low, high):
+            step = -slope / bend if bend > 0 and trial < NEWTON else np.inf
+            if abs(step) <= EPSILON * (1.0 + abs(bias)):
+                break
+            bias = bias + step if low < bias + step < high else 0.5 * (low + high)
+            if bias in (low, high):
                 break
         return bias
 
+    def bias_range(self, f: Array, y: Array, C: Array, total: float) -> tuple[float, float]:
+        """Return two biases between which the best one is."""
+        xp = namespace(f)
+        reach = float(xp.max(xp.abs(f)) + xp.max(xp.abs(y)) + 1.0)
+        return -reach, reach
+
+    def _along_bias(self, f: Array, y: Array, C: Array, total: float) -> tuple[float, float, float]:
+        """Return slope and curvature of the total loss in the bias, and what rounding makes of the slope."""
+        xp, slopes = namespace(f), self.slope(f, y, C)
+        bend = float(xp.sum(self.curvature(f, y, C))) if self.smooth else 0.0
+        return float(xp.sum(slopes)) + total, bend, EPSILON * (float(xp.sum(xp.abs(slopes))) + abs(total))
+
     def _middle(self, f: Array, y: Array, C: Array, total: float, around: tuple[float, float, float]) -> float:
         """Return the middle of where the slope in the bias is zero, which it is at the second of three places."""
-        xp, ends = namespace(f), []
+        ends = []
         for outside in (around[0], around[2]):
             inside = around[1]
             for _ in range(SEARCH):
                 middle = 0.5 * (inside + outside)
-                flat = float(xp.sum(self.slope(f + middle, y, C))) + total == 0.0
-                inside, outside = (middle, outside) if flat else (inside, middle)
+                slope, _, noise = self._along_bias(f + middle, y, C, total)
+                inside, outside = (middle, outside) if abs(slope) <= noise else (inside, middle)
             ends.append(inside)
         return 0.5 * (ends[0] + ends[1])
 
@@ -450,12 +466,15 @@ class BoundLoss:
             return namespace(beta).stack(columns, axis=1)
         return self.loss.balance(beta, self.y, self._cost, total)
 
-    def best_bias(self, f: Array, total: float = 0.0) -> Any:
-        """Return the bias, one for each column, with the least total loss plus ``total`` times it."""
+    def best_bias(self, f: Array, total: float = 0.0, near: Any = None) -> Any:
+        """Return the bias, one for each column, with the least total loss plus ``total`` times it.
+
+        A search begins at a bias that is ``near`` it, if there is one.
+        """
         if len(self.shape) > 1 and self.elementwise:
             biases = [self.column(c).best_bias(f[:, c], total) for c in range(self.shape[1])]
             return like(f, np.array(biases))
-        return self.loss.best_bias(f, self.y, self._cost, total)
+        return self.loss.best_bias(f, self.y, self._cost, total, near)
 
     def _like(self, values: Any) -> Array:
         return values if hasattr(values, "dtype") else np.asarray(values, dtype=float)
@@ -479,16 +498,24 @@ def scaled_to_balance(beta: Array) -> Array:
 
 
 def filled_to_sum(beta: Array, terms: DualTerms, total: float) -> Array:
-    """Return duals within their bounds that sum to ``total``: what is missing is taken from the room left, evenly."""
+    """Return duals within their bounds that sum to ``total``: what is missing is taken from the room left, evenly.
+
+    What rounding left is taken from duals between their bounds if these can give it, so that the others stay there.
+    """
     xp = namespace(beta)
     for _ in range(3):  # once would do but for rounding
-        missing = total - float(xp.sum(beta))
+        missing, size = total - float(xp.sum(beta)), float(xp.sum(xp.abs(beta)))
+        if abs(missing) <= ROUNDING * size:
+            break
         room = terms.upper - beta if missing > 0 else beta - terms.lower
+        between = xp.where((beta > terms.lower) & (beta < terms.upper), room, 0.0 * beta)
+        if abs(missing) <= min(SLIGHT * size, float(xp.sum(between))):
+            room = between
         endless = xp.isinf(room)
         if bool(xp.any(endless)):
             room = xp.astype(endless, beta.dtype) * abs(missing)
         whole = float(xp.sum(room))
-        if abs(missing) <= ROUNDING * float(xp.sum(xp.abs(beta))) or whole <= 0.0:
+        if whole <= 0.0:
             break
         beta = terms.project(beta + room * (missing / whole))
     return beta

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..arrays import Array, namespace, positive
-from .base import NEWTON, DualTerms, Loss, flat_point
+from .base import DualTerms, Loss, flat_point
 
 
 class _Margin(Loss):
@@ -44,7 +46,7 @@ class Hinge(_Margin):
         xp, none = namespace(y), 0.0 * y
         return DualTerms(y, none, xp.where(y > 0, none, -C), xp.where(y > 0, C, none), none)
 
-    def best_bias(self, f: Array, y: Array, C: Array, total: float = 0.0) -> float:
+    def best_bias(self, f: Array, y: Array, C: Array, total: float = 0.0, near: Any = None) -> float:
         """Exact: the middle of where the slope, which jumps by C at each ``y_i - f_i``, is zero or changes sign."""
         xp = namespace(f)
         return flat_point(y - f, C, total - float(xp.sum(xp.where(y > 0, C, 0.0 * C))))
@@ -110,22 +112,12 @@ class Logistic(_Margin):
         xp, none = namespace(y), 0.0 * y
         return DualTerms(none, none, xp.where(y > 0, none, -C), xp.where(y > 0, C, none), none, entropic=True)
 
-    def best_bias(self, f: Array, y: Array, C: Array, total: float = 0.0) -> float:
-        """By Newton's method between the biases that would do if all decision values were the least, or the largest."""
+    def bias_range(self, f: Array, y: Array, C: Array, total: float) -> tuple[float, float]:
+        """The biases that would do if all decision values were the largest, or the least."""
         xp = namespace(f)
         plus = float(xp.sum(xp.where(y > 0, C, 0.0 * C))) - total
         odds = float(np.log(max(plus, 1e-300)) - np.log(max(float(xp.sum(C)) - plus, 1e-300)))
-        low, high = odds - float(xp.max(f)), odds - float(xp.min(f))
-        bias = 0.5 * (low + high)
-        for _ in range(NEWTON):
-            slope, bend = (float(xp.sum(face(f + bias, y, C))) for face in (self.slope, self.curvature))
-            slope += total
-            low, high = (low, bias) if slope > 0 else (bias, high)
-            last, bias = bias, bias - slope / bend if bend > 0 else low
-            bias = bias if low < bias < high else 0.5 * (low + high)
-            if abs(bias - last) <= 1e-15 * (1.0 + abs(bias)):
-                break
-        return bias
+        return odds - float(xp.max(f)), odds - float(xp.min(f))
 
     def joint(self) -> Loss:
         from .multiclass import Softmax

@@ -141,43 +141,44 @@ class Softmax(_AllClasses):
         p = (1.0 - excess) * p + excess * rest[None, :]
         return C[:, None] * (own_class(beta, y) - p)
 
-    def best_bias(self, f: Array, y: Array, C: Array, total: float = 0.0) -> Array:
+    def best_bias(self, f: Array, y: Array, C: Array, total: float = 0.0, near: Any = None) -> Array:
         """By damped Newton steps, one bias for each class, which sum to zero; class by class where these get stuck.
 
         Large decision values make the loss all but piecewise linear, with no curvature to follow.
         """
-        xp = namespace(f)
-        bias, slope = self._damped(f, y, C, 0.0 * f[0, :])
-        for _ in range(SWEEPS if slope > CLOSE * float(xp.sum(C)) else 0):
-            bias, slope = self._damped(f, y, C, self._one_by_one(f, y, C, bias))
-            if slope <= CLOSE * float(xp.sum(C)):
+        enough = CLOSE * float(namespace(f).sum(C))
+        bias, slope = self._damped(f, y, C, 0.0 * f[0, :] if near is None else near + 0.0 * f[0, :])
+        for _ in range(SWEEPS):
+            if slope <= enough:
                 break
+            bias, slope = self._damped(f, y, C, self._one_by_one(f, y, C, bias))
         return bias
 
     def _damped(self, f: Array, y: Array, C: Array, bias: Array) -> tuple[Array, float]:
         """Return the bias where damped Newton steps end, and the largest slope of the loss there."""
         xp, c, own = namespace(f), f.shape[1], own_class(f, y)
-        whole, best, damping = float(xp.sum(C)), float(xp.sum(self.value(f + bias, y, C))), ROUNDING
-        steepest = np.inf
+        whole, damping, cost = float(xp.sum(C)), ROUNDING, C[:, None]
+        wanted = xp.sum(cost * own, axis=0)
+
+        def seen(bias: Array) -> tuple[float, Array, np.ndarray]:
+            weighted = cost * self.probabilities(f + bias)
+            return float(xp.sum(self.value(f + bias, y, C))), weighted, to_host(xp.sum(weighted, axis=0) - wanted)
+
+        value, weighted, slope = seen(bias)
         for _ in range(NEWTON):
-            weighted = C[:, None] * self.probabilities(f + bias)
-            slope = to_host(xp.sum(weighted - C[:, None] * own, axis=0))
             steepest = float(np.abs(slope).max())
             if steepest <= ROUNDING * whole or damping > 1.0 / ROUNDING:
                 break
-            spread = to_host(xp.matrix_transpose(weighted) @ (weighted / C[:, None]))
-            H = np.diag(to_host(xp.sum(weighted, axis=0))) - spread
+            H = np.diag(to_host(xp.sum(weighted, axis=0))) - to_host(xp.matrix_transpose(weighted) @ (weighted / cost))
             step = -np.linalg.solve(H + (damping * whole) * np.eye(c), slope)
             trial = bias + like(f, step - step.mean())
-            value = float(xp.sum(self.value(f + trial, y, C)))
-            if value < best or (value <= best * (1.0 + ROUNDING) and damping == ROUNDING):
-                done = best - value <= ROUNDING * abs(best)
-                bias, best, damping = trial, min(value, best), max(0.1 * damping, ROUNDING)
-                if done:
-                    break
+            there = seen(trial)
+            level = abs(there[0] - value) <= ROUNDING * abs(value)  # rounding hides which is lower: the slope tells
+            if (there[0] < value and not level) or (level and float(np.abs(there[2]).max()) < 0.9 * steepest):
+                bias, (value, weighted, slope), damping = trial, there, max(0.1 * damping, ROUNDING)
             else:
                 damping *= 100.0
-        return bias, steepest
+        return bias, float(np.abs(slope).max())
 
     def _one_by_one(self, f: Array, y: Array, C: Array, bias: Array) -> Array:
         """Return the bias after each class has gone where its own slope is zero, by halving."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..arrays import Array, namespace, positive
 from .base import DualTerms, Loss, flat_point
 from .margin import check_one_column
@@ -36,6 +38,6 @@ class OneClass(Loss):
         none = 0.0 * y
         return DualTerms(none, none, none, none + C, none)
 
-    def best_bias(self, f: Array, y: Array, C: Array, total: float = 0.0) -> float:
+    def best_bias(self, f: Array, y: Array, C: Array, total: float = 0.0, near: Any = None) -> float:
         """Exact: the slope jumps by C at each ``-f_i``."""
         return flat_point(-f, C, total - float(namespace(f).sum(C)))

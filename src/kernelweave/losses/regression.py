@@ -59,7 +59,7 @@ class Squared(_Residual):
     def terms(self, y: Array, C: Array) -> DualTerms:
         return DualTerms(y, 1.0 / C + 0.0 * y, *_unbounded(y), 0.0 * y)
 
-    def best_bias(self, f: Array, y: Array, C: Array, total: float = 0.0) -> float:
+    def best_bias(self, f: Array, y: Array, C: Array, total: float = 0.0, near: Any = None) -> float:
         xp = namespace(f)
         return (float(xp.sum(C * (y - f))) - total) / float(xp.sum(C + 0.0 * f))
 
@@ -97,7 +97,7 @@ class EpsilonInsensitive(_Residual):
         none = 0.0 * y
         return DualTerms(y, none, none - C, none + C, none + float(self.epsilon))
 
-    def best_bias(self, f: Array, y: Array, C: Array, total: float = 0.0) -> float:
+    def best_bias(self, f: Array, y: Array, C: Array, total: float = 0.0, near: Any = None) -> float:
         """Exact: the slope jumps by C at both ends of where a sample costs nothing."""
         xp, r, C = namespace(f), y - f, C + 0.0 * f
         kinks = xp.concat([r - self.epsilon, r + self.epsilon])
@@ -136,8 +136,8 @@ class SquaredEpsilonInsensitive(EpsilonInsensitive):
     def terms(self, y: Array, C: Array) -> DualTerms:
         return DualTerms(y, 1.0 / C + 0.0 * y, *_unbounded(y), 0.0 * y + float(self.epsilon))
 
-    def best_bias(self, f: Array, y: Array, C: Array, total: float = 0.0) -> float:
-        return Loss.best_bias(self, f, y, C, total)
+    def best_bias(self, f: Array, y: Array, C: Array, total: float = 0.0, near: Any = None) -> float:
+        return Loss.best_bias(self, f, y, C, total, near)
 
 
 class Huber(_Residual):
@@ -214,7 +214,7 @@ class Quantile(_Residual):
         none = 0.0 * y
         return DualTerms(y, none, none + (self.level - 1.0) * C, none + self.level * C, none)
 
-    def best_bias(self, f: Array, y: Array, C: Array, total: float = 0.0) -> float:
+    def best_bias(self, f: Array, y: Array, C: Array, total: float = 0.0, near: Any = None) -> float:
         """Exact: a weighted quantile of the residuals."""
         C = C + 0.0 * f
         return flat_point(y - f, C, total - self.level * float(namespace(f).sum(C)))

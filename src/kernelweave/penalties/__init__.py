@@ -24,6 +24,7 @@ __all__ = [
 _NAMES: dict[str, type[MixingPenalty]] = {
     "average": Fixed,
     "elasticnet": ElasticNet,
+    "group": Group,
     "l1": L1,
     "lp": Lp,
     "mixed": Mixed,

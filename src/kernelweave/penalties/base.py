@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,10 @@ class MixingPenalty(BaseEstimator):
     on_simplex = False
     #: the weights are those of products of kernels, and energies come from a stack of products.
     products = False
+
+    def grouped(self, groups: Sequence[Any]) -> MixingPenalty:
+        """Return the penalty for kernels that belong to ``groups``, None for a kernel in no group."""
+        return self
 
     def check(self, m: int) -> None:
         """Refuse parameters that do not fit ``m`` kernels."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
@@ -464,8 +465,9 @@ class Group(MixingPenalty):
 
     Parameters
     ----------
-    groups : sequence of length m
-        Group of each kernel, any hashable labels.
+    groups : sequence of length m, optional
+        Group of each kernel, any hashable labels. By default the groups that the kernels themselves have, such as the
+        views they look at; a kernel without one is a group of its own.
     within, between : float, default=inf and 1.2
         Greater than 1. ``within=inf`` treats the kernels of a group alike; ``between`` near 1 makes few groups count.
 
@@ -477,12 +479,23 @@ class Group(MixingPenalty):
     [0.6, 0.6, 0.8]
     """
 
-    def __init__(self, groups: Any, within: float = np.inf, between: float = 1.2):
+    def __init__(self, groups: Any = None, within: float = np.inf, between: float = 1.2):
         self.groups = groups
         self.within = within
         self.between = between
 
+    def grouped(self, groups: Sequence[Any]) -> Group:
+        if self.groups is not None or not any(group is not None for group in groups):
+            return self
+        own = [k if group is None else group for k, group in enumerate(groups)]
+        return Group(own, self.within, self.between)
+
     def check(self, m: int) -> None:
+        if self.groups is None:
+            raise ValueError(
+                "Group has no groups, and no kernel is in one: give groups=, a label for each kernel, or make the "
+                "kernels with kernels.views or with group=."
+            )
         if not hasattr(self.groups, "__len__") or isinstance(self.groups, str):
             raise ValueError(f"groups must be a sequence of one label for each kernel, got {self.groups!r}.")
         if len(self.groups) != m:

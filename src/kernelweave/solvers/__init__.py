@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..problem import Problem
 from . import literature
+from .active import ActiveKernels
 from .ascent import Ascent
 from .base import Solver, solve
 from .choose import choose
@@ -22,6 +23,7 @@ from .ssnal import SsNAL
 __all__ = [
     "SMO",
     "SQP",
+    "ActiveKernels",
     "Ascent",
     "Coordinate",
     "FrankWolfe",
@@ -38,12 +40,21 @@ __all__ = [
     "solve",
 ]
 
-_DEFAULT = (SQP, Ascent, SMO, Proximal, Interior, SsNAL, Newton, NewtonCG, Coordinate, Rows, Mirror, FrankWolfe)
+_ON_KERNELS = (SQP, Ascent, SMO, Proximal, NewtonCG, Mirror, FrankWolfe, ActiveKernels)
+_ON_FEATURES = (Interior, SsNAL, Newton, Coordinate, Rows)
+_DEFAULT = _ON_KERNELS + _ON_FEATURES
 _NAMES: dict[str, type[Solver]] = {solver.name: solver for solver in _DEFAULT + literature.METHODS}
 
 
 def make_solver(spec: str | Solver, problem: Problem, tol: float = 1e-3) -> Solver:
-    """Return the solver that ``spec`` names; "auto" chooses by the problem and the gap asked for."""
+    """Return the solver that ``spec`` names; "auto" chooses by the problem and the gap asked for.
+
+    Examples
+    --------
+    >>> from kernelweave.solvers import make_solver
+    >>> make_solver("smo", problem=None).name
+    'smo'
+    """
     if isinstance(spec, Solver):
         return spec
     if not isinstance(spec, str):

@@ -9,11 +9,14 @@ import numpy as np
 
 from ..grams import CombinableGram
 from ..grams.base import support_of
+from ..losses import BoundLoss
 from ..losses.base import ENTROPY, QUADRATIC, DualTerms
+from ..losses.multiclass import own_class
 from ..penalties import Fixed
 from ..penalties.base import MixingPenalty
 from ..problem import Certificate, Point, Problem, Status
 from .base import Solver, combinable, no_gradient, without_faint_shares
+from .simplexes import least_on_simplexes
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,9 @@ class AscentSettings:
     near: float = 0.3  #: margin, in units of the slopes, within which a sample is worth working on
     budget: int = 40  #: moves in a step, per sample
     at_least: int = 30_000  #: moves in a step, at least
+    turn: int = 5  #: moves per sample after which rows of duals are moved all at once, by an interior point
+    square: int = 2500  #: duals up to which that is done
+    jitter: float = 1e-12  #: share of the mean curvature that is then added to each one's own
     sweeps: int = 20  #: over the columns of several targets in a step, at most
     swept: float = 0.03  #: share of the first sweep's moves below which those of another end them
     behind: float = 0.3  #: share of the width due to the weights at which a proximal stage is left for the next
@@ -218,6 +224,15 @@ class _Model:
     g: np.ndarray  # (b, a, c) outputs of the kernels whose weights bend
     J: np.ndarray  # (a, a) twice their Jacobian
 
+    def change(self, moved: np.ndarray) -> np.ndarray:  # (b, c)
+        """Return what a move of the duals changes in the gradient."""
+        bent = self.J @ np.einsum("bac,bc->a", self.g, moved)
+        return self.kernel @ moved + np.einsum("bac,a->bc", self.g, bent)
+
+    def gradient_at(self, moved: np.ndarray) -> np.ndarray:  # (b, c)
+        """Return the gradient after a move of the duals."""
+        return self.gradient + self.change(moved)
+
 
 def _model(problem: Problem, state: AscentState, rows: np.ndarray) -> _Model:
     weights, curvature = state.penalty.weights(state.q), state.penalty.curvature(state.q)
@@ -232,19 +247,13 @@ def _model(problem: Problem, state: AscentState, rows: np.ndarray) -> _Model:
 
 def _climb(problem: Problem, state: AscentState, rows: np.ndarray) -> np.ndarray:  # (b, c)
     """Return the duals of some samples at which the model is best, about."""
-    from ..compiled import ascent as engine
-
     model = _model(problem, state, rows)
     beta, budget = state.beta[rows], max(SETTINGS.budget * rows.size, SETTINGS.at_least)
     mass = float(np.sum(np.abs(state.beta))) + 1e-300
     undone = state.share * min(state.unit, state.width / mass)  # in slopes, which times duals make a width
     least = 0.25 * undone**2 / max(float(np.mean(np.diag(model.kernel))), 1e-300)
     if state.terms is None:
-        known = problem.loss.compiled
-        assert known is not None
-        own, cost = known[2][rows], np.ascontiguousarray(known[1][3][rows])
-        engine.rows(model.kernel, model.gradient, beta, own, cost, model.g, model.J, least, budget)
-        return beta
+        return _climb_rows(problem.loss.take(rows), model, beta, (undone, least, budget))
     terms = state.terms.take(rows)
     columns, first = range(beta.shape[1]), 0.0
     for sweep in range(SETTINGS.sweeps if beta.shape[1] > 1 else 1):
@@ -256,6 +265,56 @@ def _climb(problem: Problem, state: AscentState, rows: np.ndarray) -> np.ndarray
         if moved <= SETTINGS.swept * first:
             break
     return beta
+
+
+def _climb_rows(
+    loss: BoundLoss,
+    model: _Model,
+    beta: np.ndarray,  # (b, c)
+    limits: tuple[float, float, int],  # slope left undone, gain left undone, moves
+) -> np.ndarray:  # (b, c)
+    """Return rows of duals at which the model is best, about: row by row, or all at once where that takes too long.
+
+    Where costs are large, or samples contradict one another, single rows pass small moves to and fro.
+    """
+    from ..compiled import ascent as engine
+
+    assert loss.compiled is not None
+    (undone, least, budget), own, before = limits, loss.compiled[2], beta.copy()
+    turns = [SETTINGS.turn * own.size, budget] if beta.size - own.size <= SETTINGS.square else [budget]
+    for turn, moves in enumerate(turns):
+        if turn > 0:
+            beta = _all_rows(loss, model, before, beta, undone * float(np.abs(beta).sum()))
+        gradient = model.gradient_at(beta - before)
+        if engine.rows(model.kernel, gradient, beta, own, loss.C, model.g, model.J, least, moves) < moves:
+            break
+    return beta
+
+
+def _all_rows(
+    loss: BoundLoss,
+    model: _Model,
+    before: np.ndarray,  # (b, c)
+    beta: np.ndarray,  # (b, c)
+    undone: float,  # gap that may be left
+) -> np.ndarray:  # (b, c)
+    """Return rows of duals at which the model is best, by an interior point; unknowns are those of other classes."""
+    own = own_class(beta, loss.y)
+    row, other = np.nonzero(own == 0)
+    mine = loss.y[row].astype(np.int64)
+    apart = model.g[row, :, mine] - model.g[row, :, other]
+    alike = (other[:, None] == other) * 1.0 + (mine[:, None] == mine)
+    alike -= (other[:, None] == mine) * 1.0 + (mine[:, None] == other)
+    square = model.kernel[np.ix_(row, row)] * alike + apart @ model.J @ apart.T
+    square.flat[:: row.size + 1] += SETTINGS.jitter * float(np.mean(np.diag(square)))
+    slopes = model.gradient_at(beta - before) - own
+    linear = slopes[row, mine] - slopes[row, other] + square @ beta[row, other]
+    moved = np.zeros(beta.shape)
+    moved[row, other] = -least_on_simplexes(square, linear, row, loss.C, -beta[row, other], undone)
+    moved = loss.project(moved - own * moved.sum(axis=1, keepdims=True))
+    delta = moved - beta
+    better = float(np.sum(slopes * delta)) + 0.5 * float(np.sum(delta * model.change(delta))) < 0.0
+    return moved if better else beta
 
 
 def _climb_column(

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..grams import FactorGram
+from ..grams import BankGram, FactorGram
 from ..problem import Problem
+from .active import ActiveKernels
 from .ascent import Ascent
 from .base import Solver, check_pair, factors, takes_loss, unit_of
 from .coordinate import Coordinate
@@ -55,6 +56,8 @@ def choose(problem: Problem, tol: float = 1e-3) -> Solver:
     _refuse_what_nothing_takes(problem)
     if problem.penalty.products:
         return FrankWolfe()
+    if isinstance(problem.gram, BankGram):
+        return ActiveKernels()
     if isinstance(problem.gram, FactorGram):
         return _on_factors(problem, tol)
     return _on_kernels(problem)

@@ -164,12 +164,12 @@ def _follow(problem: Problem, state: NewtonCGState, penalty: MixingPenalty) -> N
     """Take a penalty to follow: its weights, decision values and objective."""
     state.penalty = penalty
     state.f = _mixed(state.g, penalty.weights(state.q))
-    state.value, state.bias = _objective(problem, penalty, state.q, state.f)
+    state.value, state.bias = _objective(problem, penalty, state.q, state.f, state.bias)
 
 
-def _objective(problem: Problem, penalty: MixingPenalty, q: np.ndarray, f: Array) -> tuple[float, Any]:
+def _objective(problem: Problem, penalty: MixingPenalty, q: np.ndarray, f: Array, near: Any) -> tuple[float, Any]:
     """Return the objective of the weights that the energies ask for, with the best bias, and that."""
-    bias = problem.best_bias(f)
+    bias = problem.best_bias(f, near)
     mixing = float(penalty.weights(q) @ q) - penalty.value(q)
     return mixing + problem.total_loss(f, bias), bias
 
@@ -188,7 +188,7 @@ def _leave_nothing(problem: Problem, state: NewtonCGState) -> None:
     for halving in range(SETTINGS.halvings):
         t = high + (1.0 - high) * 0.5**halving
         f = t * _mixed(g, state.penalty.weights(t**2 * q))
-        value, bias = _objective(problem, state.penalty, t**2 * q, f)
+        value, bias = _objective(problem, state.penalty, t**2 * q, f, state.bias)
         if value < state.value:
             state.beta, state.g, state.q = t * beta, t * g, t**2 * q
             state.f, state.value, state.bias, state.stuck = f, value, bias, 0
@@ -275,7 +275,7 @@ def _search(problem: Problem, state: NewtonCGState, x: Array, slope: float) -> b
     for _ in range(SETTINGS.halvings):
         q = np.maximum(state.q + t * (2.0 * along + t * bend), 0.0)
         f = _mixed(state.g + t * g, state.penalty.weights(q))
-        value, bias = _objective(problem, state.penalty, q, f)
+        value, bias = _objective(problem, state.penalty, q, f, state.bias)
         if value < state.value + SETTINGS.armijo * t * min(slope, 0.0):
             state.beta, state.g = state.beta + t * x, state.g + t * g
             state.q, state.f, state.value, state.bias = q, f, value, bias

@@ -1,0 +1,141 @@
+"""Parts of kernels that are there already: training and test samples of a fold, cut out of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils import _safe_indexing
+
+from ..arrays import Array, is_foreign, like, namespace
+from ..grams import DenseGram, LowRankGram
+from ..kernels import Kernel
+from .base import Assembly
+from .factors import FactorAssembly
+from .parameters import Options
+from .stacks import KernelAssembly, assembled, from_samples
+from .targets import Targets
+
+
+class Fold(ABC):
+    """Kernels between the training samples of a fold, and between its test samples and them."""
+
+    samples: Any  # what stands for the training samples: as long as they are
+    test: Any  # what stands for the test samples
+
+    @abstractmethod
+    def scaled(self, options: Options, weight: Array) -> Assembly:
+        """Return the kernels on the training samples at the size asked for."""
+
+    def summed(
+        self,
+        weights: np.ndarray,  # (m,)
+    ) -> Fold | None:
+        """Return the weighted sum of the kernels as the only one, or None where that is no gain."""
+        return None
+
+    def decide(
+        self,
+        assembly: Assembly,
+        targets: Targets,
+        weights: np.ndarray,  # (o, m)
+        coef: Array,  # (o, n)
+    ) -> Array:  # (t, o)
+        """Return decision values of the test samples, without a constant."""
+        return assembly.predictor(targets, weights, coef, np.zeros(weights.shape[0])).decide(self.test)
+
+
+@dataclass(frozen=True)
+class StoredFold(Fold):
+    """Parts of a stack."""
+
+    samples: np.ndarray  # (n, n, m)
+    test: np.ndarray  # (t, n, m)
+    names: list[str]
+    groups: list[str | None]
+
+    def scaled(self, options: Options, weight: np.ndarray) -> KernelAssembly:
+        return assembled(self.samples, self.names, self.groups, [], options, weight, owned=True)
+
+    def summed(self, weights: np.ndarray) -> StoredFold:
+        dtype = self.samples.dtype
+        train, test = ((part @ weights.astype(dtype))[:, :, None] for part in (self.samples, self.test))
+        return StoredFold(train, test, ["sum"], [None])
+
+    def decide(self, assembly: Assembly, targets: Targets, weights: np.ndarray, coef: np.ndarray) -> np.ndarray:
+        if not isinstance(assembly, KernelAssembly):
+            return super().decide(assembly, targets, weights, coef)
+        (t, n, m), table = self.test.shape, np.einsum("oj,ok->jko", coef, weights * assembly.scales)
+        return self.test.reshape(t, n * m) @ table.reshape(n * m, -1)
+
+
+@dataclass(frozen=True)
+class FactorFold(Fold):
+    """Rows of features."""
+
+    samples: Array  # (n, D)
+    test: Array  # (t, D)
+    made: FactorAssembly
+
+    def scaled(self, options: Options, weight: Array) -> FactorAssembly:
+        return replace(self.made, gram=LowRankGram(self.samples, self.made.gram.ranks))
+
+    def decide(self, assembly: Assembly, targets: Targets, weights: np.ndarray, coef: Array) -> Array:
+        if not isinstance(assembly, FactorAssembly):
+            return super().decide(assembly, targets, weights, coef)
+        xp, gram = namespace(coef), self.made.gram
+        kept = weights[:, assembly.kept] * assembly.factors
+        z = gram_of(self.samples, gram).rmatvec(xp.matrix_transpose(coef))
+        columns = xp.stack([gram.per_column(row) for row in kept], axis=1)
+        return gram_of(self.test, gram).matvec(z * columns)
+
+
+def gram_of(features: Array, made: LowRankGram) -> LowRankGram:
+    """Return the kernels of other rows of the same features."""
+    return LowRankGram(features, made.ranks)
+
+
+@dataclass(frozen=True)
+class SampleFold(Fold):
+    """Rows of samples, for kernels that are not stored: they are computed anew."""
+
+    samples: Any  # (n, d)
+    test: Any  # (t, d)
+    kernels: list[Kernel]
+
+    def scaled(self, options: Options, weight: np.ndarray) -> KernelAssembly:
+        return from_samples(self.samples, self.kernels, replace(options, missing="refuse"), weight=weight)
+
+
+def fold_of(made: Assembly, train: np.ndarray, test: np.ndarray) -> Fold:
+    """Return a fold of kernels on all samples, by positions among these.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave.assemble import Options, from_samples
+    >>> from kernelweave.assemble.folds import fold_of
+    >>> made = from_samples(np.eye(4), ["linear", "rbf"], Options(), weight=np.ones(4))
+    >>> fold_of(made, np.array([0, 1, 2]), np.array([3])).test.shape
+    (1, 3, 2)
+    """
+    if isinstance(made, FactorAssembly):
+        xp, V = namespace(made.gram.features), made.gram.features
+        one, other = (xp.take(V, made.gram.positions(part), axis=0) for part in (train, test))
+        return FactorFold(one, other, made)
+    assert isinstance(made, KernelAssembly)
+    if isinstance(made.gram, DenseGram):
+        stack, names = made.gram.stack, [made.names[k] for k in made.kept]
+        groups = [made.groups[k] for k in made.kept]
+        return StoredFold(stack[np.ix_(train, train)], stack[np.ix_(test, train)], names, groups)
+    assert made.kernels is not None
+    return SampleFold(made.X[train], made.X[test], [made.kernels[k] for k in made.kept])
+
+
+def rows_of(values: Any, rows: np.ndarray) -> Any:
+    """Return some entries of targets or weights of any kind, or of an array, by position."""
+    if is_foreign(values):
+        return namespace(values).take(values, like(values, rows, "int64"), axis=0)
+    return _safe_indexing(values, rows)

@@ -1,0 +1,400 @@
+"""Choosing penalty, scaling and C by cross-validation: kernels computed once, folds cut out of them, warm paths."""
+
+from __future__ import annotations
+
+import copy
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from joblib import Parallel, delayed
+from scipy.stats import rankdata
+from sklearn.base import clone, is_classifier
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import check_cv
+
+from ..arrays import Array, is_foreign, like, namespace, to_host
+from ..assemble import (
+    Assembly,
+    EffectiveDimension,
+    Fold,
+    Options,
+    StoredFold,
+    TailSum,
+    check_choice,
+    check_whole,
+    fold_of,
+    rows_of,
+)
+from ..penalties import L1, Fixed, Lp
+from ..problem import Solution
+from ..weightings import make_mixing
+from .base import MKLEstimator, PreparedFit, intercepts, outputs_of
+
+RULES = ("best", "one-se")
+SEEN = 2  # folds after which a setting can be dropped
+BEHIND = 3.0  # standard errors that it is then behind the best
+LEAST, MOST = 1e-2, 1e3  # costs between which those of a path lie by default
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A way to weigh kernels that is tried along C.
+
+    Parameters
+    ----------
+    penalty : str, MixingPenalty or Weighting
+        How kernels are mixed.
+    normalize : "trace", "center", None, "dimension", "tail" or Complexity, default="trace"
+        Size of the kernels.
+    name : str, optional
+        What it is called in tables.
+    """
+
+    penalty: Any
+    normalize: Any = "trace"
+    name: str = ""
+
+    def __str__(self) -> str:
+        if self.name:
+            return self.name
+        plain = isinstance(self.normalize, str) and self.normalize == "trace"
+        return f"{self.penalty}" if plain else f"{self.penalty}, {self.normalize}"
+
+
+AUTO = (
+    Candidate("uniform", name="average"),
+    Candidate(Lp(4 / 3), name="lp"),
+    Candidate(L1(), EffectiveDimension(1.0), "l1 by dimension"),
+    Candidate(L1(), TailSum(10), "l1 by tail"),
+    Candidate(L1(), name="l1"),
+)
+
+
+def read_candidates(given: Any, names: Sequence[str]) -> list[Candidate]:
+    """Return what is to be tried on kernels of these names, or say what makes no sense.
+
+    Examples
+    --------
+    >>> from kernelweave.estimators.choosing import read_candidates
+    >>> [str(one) for one in read_candidates(["l1", {"penalty": "lp", "normalize": "tail"}, "single"], ["a", "b"])]
+    ['l1', 'lp, tail', 'a alone', 'b alone']
+    """
+    if isinstance(given, str) and given == "auto":
+        return list(AUTO) if len(names) > 1 else [Candidate("uniform")]
+    if isinstance(given, str) or not isinstance(given, Sequence) or not given:
+        raise ValueError(
+            "candidates must be 'auto', or a list of penalties or of dicts with 'penalty' and 'normalize'; got "
+            f"{given!r}."
+        )
+    found: list[Candidate] = []
+    for one in given:
+        if isinstance(one, str) and one == "single":
+            rows = zip(names, np.eye(len(names)), strict=True)
+            found += [Candidate(Fixed(row), name=f"{name} alone") for name, row in rows]
+        elif isinstance(one, Candidate):
+            found.append(one)
+        elif isinstance(one, dict):
+            unknown = set(one) - {"penalty", "normalize", "name"}
+            if unknown or "penalty" not in one:
+                raise ValueError(f"candidates holds {one!r}: a dict has 'penalty', perhaps 'normalize' and 'name'.")
+            found.append(Candidate(**one))
+        else:
+            make_mixing(one)
+            found.append(Candidate(one))
+    return found
+
+
+def read_costs(given: Any) -> np.ndarray:
+    """Return the costs of a path, rising: so many between a hundredth and a thousand, or those given."""
+    if isinstance(given, int | np.integer) and not isinstance(given, bool):
+        check_whole("Cs", given)
+        return np.geomspace(LEAST, MOST, int(given)) if given > 1 else np.ones(1)
+    costs = np.atleast_1d(np.asarray(given, dtype=float))
+    if costs.ndim != 1 or not costs.size or not np.all(np.isfinite(costs)) or not np.all(costs > 0):
+        raise ValueError(f"Cs must be a whole number, or a list of positive finite costs; got {given!r}.")
+    return np.unique(costs)
+
+
+@dataclass
+class Race:
+    """Scores by setting and fold; settings that are clearly behind are dropped, and the best is chosen.
+
+    A candidate is dropped when each of its costs is behind the leader's by more than three standard errors of the
+    paired differences over the folds so far, by more the fewer these are. A variance may be small by chance, so none
+    counts as less than the median over all settings.
+    """
+
+    scores: np.ndarray  # (candidates, costs, folds) NaN where not scored
+    seconds: np.ndarray  # the same: of fits and of predictions
+    alive: np.ndarray = field(init=False)  # (candidates,)
+
+    def __post_init__(self) -> None:
+        self.alive = np.ones(self.scores.shape[0], dtype=bool)
+
+    def drop(self, done: int) -> None:
+        """Drop what is behind after ``done`` folds."""
+        if done < SEEN or done >= self.scores.shape[2]:
+            return
+        seen = self.scores[self.alive][:, :, :done]
+        means = seen.mean(axis=2)
+        leader = seen[np.unravel_index(np.argmax(means), means.shape)]
+        behind = leader - seen
+        spread = behind.var(axis=2, ddof=1)
+        error = np.sqrt(np.maximum(spread, np.median(spread)) / done * (1.0 + 2.0 / (done - 1)))
+        lost = np.all(behind.mean(axis=2) > BEHIND * error, axis=1)
+        self.alive[np.flatnonzero(self.alive)[lost]] = False
+
+    def best(self, rule: str) -> tuple[int, int]:
+        """Return the candidate and the cost chosen: of several that are level, the first and the smallest."""
+        means = self.scores.mean(axis=2)  # NaN where a fold is missing
+        level = np.nanmax(means)
+        if rule == "one-se":
+            c, j = np.unravel_index(np.nanargmax(means), means.shape)
+            level -= self.scores[c, j].std(ddof=1) / np.sqrt(self.scores.shape[2]) if self.scores.shape[2] > 1 else 0.0
+        c, j = np.argwhere(means >= level)[0]
+        return int(c), int(j)
+
+
+class Choosing(MKLEstimator):
+    """The part of an estimator that chooses its penalty, scaling and C by cross-validation.
+
+    It stands before the estimator it chooses for, among whose parameters C, penalty and normalize are no more.
+    """
+
+    _plain: ClassVar[type[MKLEstimator]]
+    Cs: Any
+    candidates: Any
+    cv: Any
+    scoring: Any
+    rule: Any
+    drop: Any
+
+    # -- what was chosen, in the place of parameters -----------------------------------------------------
+
+    @property
+    def C(self) -> float:
+        """The cost chosen; 1 before a fit."""
+        return self.best_params_["C"] if hasattr(self, "best_params_") else 1.0
+
+    @property
+    def penalty(self) -> Any:
+        """The penalty chosen; l1 before a fit."""
+        return self.best_params_["penalty"] if hasattr(self, "best_params_") else "l1"
+
+    @property
+    def normalize(self) -> Any:
+        """The scaling chosen; that of the trace before a fit."""
+        return self.best_params_["normalize"] if hasattr(self, "best_params_") else "trace"
+
+    # -- choosing -------------------------------------------------------------------------------------------
+
+    def _fit_chosen(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
+        """Choose, and fit what was chosen to all samples."""
+        begun = time.perf_counter()
+        for name in {"best_params_", "_ready"} & set(vars(self)):
+            delattr(self, name)
+        check_choice("rule", self.rule, RULES)
+        costs = read_costs(self.Cs)
+        prepared = self._prepare(X, y, sample_weight)
+        self._ready = prepared.assembly
+        tried = read_candidates(self.candidates, prepared.assembly.names)
+        race = self._race(prepared, tried, costs, X, y, groups)
+        c, j = race.best(self.rule)
+        self.best_params_ = {"penalty": tried[c].penalty, "normalize": tried[c].normalize, "C": float(costs[j])}
+        self.best_candidate_, self.best_score_ = str(tried[c]), float(race.scores[c, j].mean())
+        self.best_index_ = c * costs.size + j
+        self.cv_results_ = table_of(race, tried, costs)
+        self._fit(X, y, sample_weight)
+        del self._ready
+        self.fit_time_ = time.perf_counter() - begun
+        return self
+
+    def _assemble(self, X: Any, frame: Any, options: Any, targets: Any, whole: bool = False) -> Assembly:
+        """Take the kernels that are there from the choice, where their first scaling is that of the fit."""
+        if hasattr(self, "_ready") and options.normalize == "trace":
+            return self._ready
+        return super()._assemble(X, frame, options, targets, whole)
+
+    def _race(
+        self, prepared: PreparedFit, tried: Sequence[Candidate], costs: np.ndarray, X: Any, y: Any, groups: Any
+    ) -> Race:
+        """Score every candidate along the costs, fold by fold."""
+        splits, judge = self._splits(prepared, y, groups), Judge(self)
+        shape = (len(tried), costs.size, len(splits))
+        race = Race(np.full(shape, np.nan), np.full((2, *shape), np.nan))
+        bar = _bar(self.progress, len(tried) * len(splits))
+        for f, (train, test) in enumerate(splits):
+            job = _Job(fold_of(prepared.assembly, train, test), train, test, prepared.targets, y, costs, judge)
+            alive = np.flatnonzero(race.alive).tolist()
+            found = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+                delayed(_tried)(self._worker(tried[c], job), tried[c], job, bar) for c in alive
+            )
+            for c, (scores, seconds) in zip(alive, found, strict=True):
+                race.scores[c, :, f], race.seconds[:, c, :, f] = scores, seconds
+            if self.drop:
+                race.drop(f + 1)
+        return race
+
+    def _splits(self, prepared: PreparedFit, y: Any, groups: Any) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return training and test samples of each fold, by positions among the samples that count."""
+        n, rows = prepared.targets.n_rows, to_host(prepared.targets.rows)
+        labels = to_host(y) if is_foreign(y) else y
+        place = np.full(n, -1)
+        place[rows] = np.arange(rows.size)
+        cv = check_cv(self.cv, labels, classifier=is_classifier(self))
+        splits = []
+        for train, test in cv.split(np.zeros((n, 1)), labels, groups):
+            parts = [place[np.arange(n)[part]] for part in (train, test)]
+            splits.append(tuple(part[part >= 0] for part in parts))
+            if not splits[-1][0].size or not splits[-1][1].size:
+                raise ValueError("cv leaves a fold without samples to learn from or to predict: use fewer folds.")
+        return splits
+
+    def _worker(self, candidate: Candidate, job: _Job) -> MKLEstimator:
+        """Return the estimator that a candidate stands for, to be fitted to a fold."""
+        known = self.get_params(deep=False)
+        shared = {name: known[name] for name in self._plain().get_params(deep=False) if name in known}
+        given = {"kernels": "precomputed", "approximation": None} if job.stored else {}
+        quiet = {"progress": False, "n_jobs": None, "probability": False}
+        shared |= given | {name: value for name, value in quiet.items() if name in shared}
+        worker = clone(self._plain(**shared))
+        return worker.set_params(penalty=candidate.penalty, normalize=candidate.normalize)
+
+
+@dataclass
+class _Job:
+    """One fold: what is learned from, what is predicted, and along which costs."""
+
+    fold: Fold
+    train: np.ndarray
+    test: np.ndarray
+    targets: Any
+    y: Any
+    costs: np.ndarray
+    judge: Judge
+
+    @property
+    def stored(self) -> bool:
+        """Whether the kernels of the fold are matrices."""
+        return isinstance(self.fold, StoredFold)
+
+    def part(self, places: np.ndarray) -> tuple[Any, Any]:
+        """Return targets and weights of some samples."""
+        rows = to_host(self.targets.rows)[places]
+        return rows_of(self.y, rows), rows_of(self.targets.weight, places)
+
+
+class Judge:
+    """Scores of predictions, by the estimator's own score or by ``scoring``."""
+
+    def __init__(self, estimator: Choosing):
+        self.score = check_scoring(estimator._plain(), estimator.scoring)
+        self.weighted = estimator.scoring is None or hasattr(self.score, "_score_func")
+
+    def __call__(self, model: MKLEstimator, X: Any, y: Any, weight: Any) -> float:
+        even = bool(namespace(weight).all(weight == weight[0]))
+        extra = {} if even or not self.weighted else {"sample_weight": weight}
+        return float(self.score(model, X, y, **extra))
+
+
+@dataclass(frozen=True)
+class Known:
+    """A predictor whose decision values are known."""
+
+    decisions: Array  # (t, n_outputs)
+    like: Any
+    shape: tuple[int, int]
+    degree: ClassVar[int] = 1
+
+    def decide(self, X: Any) -> Array:
+        """Return them."""
+        return self.decisions
+
+
+def _tried(worker: MKLEstimator, candidate: Candidate, job: _Job, bar: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the score of a candidate on a fold at each cost, and the seconds of fits and of predictions."""
+    begun, fold = time.perf_counter(), job.fold
+    y, weight = job.part(job.train)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # kernels that are zero on a fold, gaps that are loose in it
+        prepared = worker._prepare_fold(fold, y, weight)
+        if isinstance(prepared.penalty, Fixed):
+            fold, prepared = _summed(fold, prepared)
+        walks = [worker._along(prepared, subproblem, job.costs) for subproblem in prepared.subproblems]
+        steps = list(zip(*walks, strict=True))
+        fitted = time.perf_counter()
+        scores = _scores(worker, prepared, fold, steps, job)
+    seconds = np.array([fitted - begun, time.perf_counter() - fitted]) / job.costs.size
+    bar.update()
+    return scores, np.broadcast_to(seconds[:, None], (2, job.costs.size))
+
+
+def _summed(fold: Fold, prepared: PreparedFit) -> tuple[Fold, PreparedFit]:
+    """Return a fold of one kernel, the sum that fixed weights make, where that is possible."""
+    assembly, penalty = prepared.assembly, prepared.penalty
+    assert isinstance(penalty, Fixed)
+    weights = np.zeros(len(assembly.names))
+    weights[assembly.kept] = penalty.weights(np.ones(assembly.kept.size))
+    one = fold.summed(weights * assembly.scales)
+    if one is None:
+        return fold, prepared
+    alone = one.scaled(Options(normalize=None, psd="trust"), prepared.targets.weight)
+    return one, replace(prepared, assembly=alone, penalty=Fixed([1.0]))
+
+
+def _scores(
+    worker: MKLEstimator, prepared: PreparedFit, fold: Fold, steps: Sequence[Sequence[Solution]], job: _Job
+) -> np.ndarray:  # (costs,)
+    """Return the scores of the answers at all costs, whose decision values are computed in one go."""
+    y, weight = job.part(job.test)
+    sizes = [outputs_of(solution) for solution in steps[0]]
+    weights = np.concatenate([np.repeat(prepared.weights(step), sizes, axis=0) for step in steps])
+    xp = namespace(prepared.coefficients(steps[0]))
+    coef = xp.concat([prepared.coefficients(step) for step in steps], axis=0)
+    values, width, scores = fold.decide(prepared.assembly, prepared.targets, weights, coef), sum(sizes), []
+    for j, (step, cost) in enumerate(zip(steps, job.costs, strict=True)):
+        model = copy.copy(worker).set_params(C=float(cost))
+        model._views, model._calibrated = None, None
+        model.n_features_in_ = fold.samples.shape[1]
+        model._keep(prepared, step)
+        decisions = values[:, j * width : (j + 1) * width] + like(values, intercepts(step))
+        shape = (prepared.targets.n_rows, fold.test.shape[2] if job.stored else 0)
+        model._predictor = Known(decisions, fold.samples[:0], shape)
+        scores.append(job.judge(model, fold.test, y, weight))
+    return np.array(scores)
+
+
+def table_of(race: Race, tried: Sequence[Candidate], costs: np.ndarray) -> dict[str, Any]:
+    """Return the scores in scikit-learn's layout; settings that were dropped have no mean and the last rank."""
+    scores = race.scores.reshape(-1, race.scores.shape[2])
+    seconds = race.seconds.reshape(2, *scores.shape)
+    names = [str(one) for one in tried]
+    pairs = [(name, float(cost)) for name in names for cost in costs]
+    means = scores.mean(axis=1)
+    ranks = rankdata(-np.where(np.isnan(means), -np.inf, means), method="min").astype(np.int32)
+    table: dict[str, Any] = {}
+    for name, part in zip(("fit_time", "score_time"), seconds, strict=True):
+        table[f"mean_{name}"], table[f"std_{name}"] = np.nanmean(part, axis=1), np.nanstd(part, axis=1)
+    table["param_candidate"] = np.ma.array([name for name, _ in pairs], dtype=object)
+    table["param_C"] = np.ma.array([cost for _, cost in pairs])
+    table["params"] = [{"candidate": name, "C": cost} for name, cost in pairs]
+    table |= {f"split{f}_test_score": column for f, column in enumerate(scores.T)}
+    table |= {"mean_test_score": means, "std_test_score": scores.std(axis=1), "rank_test_score": ranks}
+    return table
+
+
+class _Silent:
+    def update(self) -> None:
+        """Do nothing."""
+
+
+def _bar(progress: bool, total: int) -> Any:
+    if not progress:
+        return _Silent()
+    from tqdm.auto import tqdm
+
+    return tqdm(desc="candidates by folds", total=total)

@@ -1,0 +1,275 @@
+"""Choosing by cross-validation: the same as a grid search over kernels computed beforehand, and what is around it."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes, load_iris, load_wine
+from sklearn.metrics import make_scorer, matthews_corrcoef
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, StratifiedKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import kernelweave as kw
+from kernelweave import kernels as K
+from kernelweave.estimators.choosing import Race, read_candidates, read_costs
+
+BANK = [K.RBF(gamma=0.02), K.RBF(gamma=0.3), K.Linear()]
+COSTS = [0.1, 1.0, 10.0]
+TRIED = [
+    {"penalty": "uniform"},
+    {"penalty": "l1"},
+    {"penalty": kw.penalties.Lp(1.5), "normalize": kw.EffectiveDimension(0.5)},
+    {"penalty": "l1", "normalize": kw.TailSum(3)},
+    {"penalty": "alignment", "normalize": "center"},
+    {"penalty": "spectral"},
+]
+FOLDS = StratifiedKFold(3, shuffle=True, random_state=0)
+
+
+def wine(classes=3):
+    X, y = load_wine(return_X_y=True)
+    keep = y < classes
+    return StandardScaler().fit_transform(X[keep]), y[keep]
+
+
+def stacked(X, bank=BANK):
+    return np.stack([kernel(X) for kernel in bank], axis=2)
+
+
+def grid(model, X, y, tried, cv, **settings):
+    """Return mean scores of an ordinary grid search, candidates first."""
+    rows = []
+    for one in tried:
+        search = GridSearchCV(clone(model).set_params(**one), {"C": COSTS}, cv=cv, **settings).fit(X, y)
+        rows.append(search.cv_results_["mean_test_score"])
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_scores_are_those_of_a_grid_search(classes):
+    X, y = wine(classes)
+    settings = {"tol": 1e-9, "psd": "trust"}
+    model = kw.MKLClassifierCV(BANK, Cs=COSTS, candidates=TRIED, cv=FOLDS, drop=False, **settings).fit(X, y)
+    expected = grid(kw.MKLClassifier("precomputed", **settings), stacked(X), y, TRIED, FOLDS)
+    assert_allclose(model.cv_results_["mean_test_score"].reshape(expected.shape), expected, rtol=1e-6)
+    best = np.unravel_index(np.argmax(expected), expected.shape)
+    assert model.best_index_ == best[0] * len(COSTS) + best[1]
+    assert model.best_score_ == pytest.approx(expected[best])
+
+
+def test_scores_of_regression_are_those_of_a_grid_search():
+    X, y = load_diabetes(return_X_y=True)
+    X, y = StandardScaler().fit_transform(X[:150]), y[:150]
+    tried = [one for one in TRIED if one["penalty"] not in ("alignment", "spectral")]
+    settings = {"tol": 1e-9, "psd": "trust"}
+    model = kw.MKLRegressorCV(BANK, Cs=COSTS, candidates=tried, cv=3, drop=False, **settings).fit(X, y)
+    expected = grid(kw.MKLRegressor("precomputed", **settings), stacked(X), y, tried, 3)
+    assert_allclose(model.cv_results_["mean_test_score"].reshape(expected.shape), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("candidate", TRIED, ids=lambda one: f"{one['penalty']}-{one.get('normalize')}")
+def test_the_answer_is_that_of_an_ordinary_fit(candidate):
+    X, y = wine(2)
+    model = kw.MKLClassifierCV(BANK, Cs=[2.0], candidates=[candidate], cv=2).fit(X, y)
+    plain = kw.MKLClassifier(BANK, **model.best_params_).fit(X, y)
+    assert_allclose(model.decision_function(X), plain.decision_function(X), rtol=1e-8, atol=1e-10)
+    assert_allclose(model.weights_, plain.weights_, rtol=1e-8)
+    assert model.dual_gap_ == plain.dual_gap_ <= 1e-3
+    assert "2" in model.summary()
+
+
+def test_a_stack_is_as_good_as_samples():
+    X, y = wine()
+    settings = {"Cs": COSTS, "candidates": ["uniform", "l1"], "cv": FOLDS}
+    one = kw.MKLClassifierCV(BANK, **settings).fit(X, y)
+    other = kw.MKLClassifierCV("precomputed", **settings).fit(stacked(X), y)
+    for name in ("mean_test_score", "split2_test_score"):
+        assert_allclose(one.cv_results_[name], other.cv_results_[name])
+    assert_allclose(one.decision_function(X), other.decision_function(stacked(X)), atol=1e-6)
+
+
+def test_features_and_kernels_on_demand():
+    X, y = wine()
+    settings = {"Cs": COSTS, "candidates": ["uniform", {"penalty": "l1", "normalize": "dimension"}], "cv": FOLDS}
+    settings["drop"] = False
+    stored = kw.MKLClassifierCV(BANK, **settings).fit(X, y)
+    features = kw.MKLClassifierCV(BANK, approximation=kw.Nystroem(rank=60), random_state=0, **settings).fit(X, y)
+    demand = kw.MKLClassifierCV(BANK, memory=2e5, **settings).fit(X, y)
+    assert "on demand" in demand.storage_
+    assert_allclose(demand.cv_results_["mean_test_score"], stored.cv_results_["mean_test_score"], atol=0.02)
+    assert_allclose(features.cv_results_["mean_test_score"], stored.cv_results_["mean_test_score"], atol=0.05)
+    plain = kw.MKLClassifier(BANK, approximation=kw.Nystroem(rank=60), random_state=0, **features.best_params_)
+    assert_allclose(plain.fit(X, y).decision_function(X), features.decision_function(X), rtol=1e-7, atol=1e-9)
+
+
+def test_tensors():
+    torch = pytest.importorskip("torch")
+    X, y = wine()
+    model = kw.MKLClassifierCV(BANK, Cs=[1.0, 10.0], candidates=["uniform", "l1"], cv=2, approximation="nystroem")
+    model.set_params(random_state=0)
+    there = clone(model).fit(torch.tensor(X), torch.tensor(y))
+    here = clone(model).fit(X, y)
+    assert there.best_params_["C"] == here.best_params_["C"]
+    assert_allclose(there.decision_function(torch.tensor(X)).numpy(), here.decision_function(X), atol=1e-2)
+
+
+def test_weights_of_samples_are_repeats():
+    X, y = wine(2)
+    counts = np.random.default_rng(0).integers(0, 3, y.size)
+    rows = np.repeat(np.arange(y.size), counts)
+    half = np.arange(y.size) % 2
+    settings = {"Cs": COSTS, "candidates": ["uniform", "l1"], "tol": 1e-8}
+    splits = [(np.flatnonzero(half == s), np.flatnonzero(half != s)) for s in (0, 1)]
+    weighted = kw.MKLClassifierCV(BANK[:2], cv=splits, **settings).fit(X, y, sample_weight=counts)
+    splits = [(np.flatnonzero(half[rows] == s), np.flatnonzero(half[rows] != s)) for s in (0, 1)]
+    repeated = kw.MKLClassifierCV(BANK[:2], cv=splits, **settings).fit(X[rows], y[rows])
+    assert_allclose(weighted.cv_results_["mean_test_score"], repeated.cv_results_["mean_test_score"])
+    assert_allclose(weighted.decision_function(X), repeated.decision_function(X), atol=1e-5)
+
+
+def test_groups_scoring_pipelines_and_nesting():
+    X, y = wine(2)
+    groups = np.arange(y.size) % 10
+    scoring = make_scorer(matthews_corrcoef)
+    model = kw.MKLClassifierCV(BANK, Cs=COSTS, candidates=["uniform"], cv=GroupKFold(5), scoring=scoring)
+    model.set_params(tol=1e-8).fit(X, y, groups=groups)
+    tried = [{"penalty": "uniform"}]
+    search = GridSearchCV(kw.MKLClassifier("precomputed", penalty="uniform", tol=1e-8), {"C": COSTS}, cv=GroupKFold(5))
+    search.set_params(scoring=scoring).fit(stacked(X), y, groups=groups)
+    assert_allclose(model.cv_results_["mean_test_score"], search.cv_results_["mean_test_score"])
+    plain = kw.MKLClassifierCV(BANK, Cs=COSTS, candidates=tried, cv=3)
+    assert cross_val_score(make_pipeline(StandardScaler(), plain), X, y, cv=3).mean() > 0.9
+    again = pickle.loads(pickle.dumps(plain.fit(X, y)))
+    assert_allclose(again.decision_function(X), plain.decision_function(X))
+    assert not hasattr(clone(again), "best_params_")
+    with_auc = kw.MKLClassifierCV(BANK, Cs=COSTS, candidates=["l1"], scoring="roc_auc").fit(X, y)
+    assert with_auc.best_score_ > 0.95
+
+
+def test_threads_and_progress_change_nothing(capfd):
+    X, y = wine(2)
+    settings = {"Cs": COSTS, "candidates": ["uniform", "l1"], "cv": 3}
+    one = kw.MKLClassifierCV(BANK, **settings).fit(X, y)
+    two = kw.MKLClassifierCV(BANK, n_jobs=2, progress=True, **settings).fit(X, y)
+    assert_allclose(one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"])
+    assert "candidates by folds" in capfd.readouterr().err
+
+
+def test_survival():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 3))
+    time, event = rng.exponential(np.exp(-X[:, 0])), rng.random(90) < 0.8
+    y = np.array(list(zip(event, time, strict=True)), dtype=[("event", "?"), ("time", "<f8")])
+    model = kw.MKLSurvivalCV(BANK, Cs=[0.01, 0.1], candidates=["uniform", "l1"], cv=KFold(3)).fit(X, y)
+    search = GridSearchCV(
+        kw.MKLSurvival("precomputed", psd="trust", penalty="uniform"), {"C": [0.01, 0.1]}, cv=KFold(3)
+    ).fit(stacked(X), y)
+    assert_allclose(model.cv_results_["mean_test_score"][:2], search.cv_results_["mean_test_score"], atol=1e-2)
+    assert model.predict_survival_function(X[:2], [0.5]).shape == (2, 1)
+
+
+# -- the race --
+
+
+def test_what_is_clearly_behind_is_dropped_and_the_best_is_not():
+    rng = np.random.default_rng(0)
+    means = np.array([[0.90, 0.92], [0.50, 0.55], [0.91, 0.90]])
+    race = Race(means[:, :, None] + 0.01 * rng.normal(size=(3, 2, 5)), np.zeros((2, 3, 2, 5)))
+    race.drop(1)
+    assert race.alive.all()
+    race.drop(2)
+    assert race.alive.tolist() == [True, False, True]
+    race.scores[1, :, 2:] = np.nan
+    assert race.best("best")[0] in (0, 2)
+
+
+def test_level_settings_are_chosen_in_the_order_given():
+    race = Race(np.full((2, 3, 4), 0.8), np.zeros((2, 2, 3, 4)))
+    assert race.best("best") == (0, 0)
+    race.scores[1, 1] += np.array([0.0, 0.1, 0.0, 0.1])
+    assert race.best("best") == (1, 1)
+    race.scores[1, 1] = [0.8, 0.8, 0.8, 0.9]
+    assert race.best("one-se") == (0, 0)
+
+
+def test_kernels_that_fit_anything_are_not_chosen():
+    """Labels that a smooth kernel explains, and a kernel that is nearly the identity: l1 alone prefers that one."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 6))
+    y = (X[:, 0] + X[:, 1] + 1.5 * rng.normal(size=600) > 0).astype(int)
+    bank, train, test = [K.Linear(), K.RBF(gamma=2.0)], slice(0, 100), slice(100, None)
+    greedy = kw.MKLClassifier(bank, C=100.0).fit(X[train], y[train])
+    model = kw.MKLClassifierCV(bank, Cs=[0.1, 100.0], cv=FOLDS).fit(X[train], y[train])
+    assert greedy.weights_[1] > 0.5
+    assert model.score(X[test], y[test]) >= greedy.score(X[test], y[test])
+    tamed = kw.MKLClassifier(bank, C=1.0, normalize="dimension").fit(X[train], y[train])
+    assert tamed.weights_[1] < kw.MKLClassifier(bank, C=1.0).fit(X[train], y[train]).weights_[1]
+
+
+# -- sizes by complexity --
+
+
+def test_factors_on_some_samples_are_about_those_on_all(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(400, 3))
+    gram = kw.DenseGram(stacked(X, [K.RBF(gamma=0.05), K.RBF(gamma=1.0), K.RBF(gamma=30.0), K.Linear()]))
+    whole = kw.EffectiveDimension().factors(gram, np.ones(400))
+    monkeypatch.setattr(kw.EffectiveDimension, "_look", 200)
+    assert_allclose(kw.EffectiveDimension().factors(gram, np.ones(400)), whole, rtol=0.15)
+
+
+def test_effective_dimension_is_that_of_the_spectrum():
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    kernel = K.RBF(gamma=0.3)(X)
+    centre = np.eye(50) - 1 / 50
+    values = np.linalg.eigvalsh(centre @ kernel @ centre)
+    found = kw.EffectiveDimension(2.0).of(kernel, np.full(50, 1 / 50), 50)
+    assert found == pytest.approx((values.sum() ** 2 / (values**2).sum()) ** 2)
+
+
+# -- what is refused --
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"candidates": "l1"}, "candidates must be"),
+        ({"candidates": []}, "candidates must be"),
+        ({"candidates": [{"normalize": "tail"}]}, "a dict has 'penalty'"),
+        ({"candidates": ["nonsense"]}, "nonsense"),
+        ({"candidates": [{"penalty": "l1", "normalize": "nonsense"}]}, "normalize='nonsense' is not known"),
+        ({"Cs": []}, "Cs must be"),
+        ({"Cs": [1.0, -1.0]}, "Cs must be"),
+        ({"Cs": 0}, "Cs must be"),
+        ({"rule": "nonsense"}, "rule='nonsense' is not known"),
+        ({"cv": 100}, "n_splits=100"),
+        ({"candidates": [{"penalty": "l1", "normalize": kw.EffectiveDimension(-1)}]}, "power must be"),
+        ({"candidates": [{"penalty": "l1", "normalize": kw.TailSum(1.5)}]}, "keep must be"),
+    ],
+    ids=str,
+)
+def test_refusals(settings, words):
+    X, y = wine(2)
+    with pytest.raises((ValueError, TypeError), match=words):
+        kw.MKLClassifierCV(BANK, **{"Cs": COSTS, **settings}).fit(X, y)
+
+
+def test_probabilities_in_scores_need_a_loss_that_has_them():
+    X, y = wine(2)
+    settings = {"Cs": [1.0], "candidates": ["l1"], "scoring": "neg_log_loss", "cv": 2}
+    assert kw.MKLClassifierCV(BANK, loss="logistic", **settings).fit(X, y).best_score_ < 0
+    with pytest.raises((ValueError, AttributeError), match="predict_proba"):
+        kw.MKLClassifierCV(BANK, **settings).fit(X, y)
+
+
+def test_reading():
+    assert read_costs(3) == pytest.approx([0.01, 10**0.5, 1000.0])
+    assert read_costs([3.0, 1.0, 3.0]).tolist() == [1.0, 3.0]
+    assert [str(one) for one in read_candidates(["single"], ["a", "b"])] == ["a alone", "b alone"]
+    X, y = load_iris(return_X_y=True)
+    model = kw.MKLClassifierCV(BANK, Cs=[1.0], candidates=["single"], cv=2).fit(X, y)
+    assert np.count_nonzero(model.weights_[0]) == 1

@@ -1,0 +1,346 @@
+"""Model files: everything fitted comes back the same, and nothing in a foreign file is run."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import zipfile
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array, csr_matrix
+from sklearn.compose import ColumnTransformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
+
+import kernelweave as kw
+from kernelweave import kernels as K
+from kernelweave import modelfile, penalties
+from kernelweave.cli import main
+from registry import spelled
+
+skops = pytest.importorskip("skops.io")
+
+N = 30
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(N, 4))
+Y = (X[:, 0] + 0.3 * RNG.normal(size=N) > 0).astype(int)
+Y3 = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.5, 0.5])]
+EVENTS = np.column_stack([np.arange(N) % 3 > 0, 1.0 + np.arange(N)])
+STACK = np.stack([X @ X.T, (X @ X.T + 1.0) ** 2], axis=2)
+FRAME = pd.DataFrame(X, columns=list("abcd")).assign(colour=np.where(Y, "red", "blue"))
+NUMBERS, WAVES = FRAME[list("abcd")], kw.RandomFeatures(rank=6)
+BANK = K.rbf(gamma=[0.1, 1.0]) + K.linear(on=[0, 1])
+ALGEBRA = [K.RBF(gamma=0.1) * K.Linear(on=[0, 1]), (2.0 * K.RBF()).normalised(), K.Linear() + K.Constant()]
+PENALTIES = {
+    "l1": penalties.L1(),
+    "l1 prices": penalties.L1(np.array([1.0, 0.8, 1.3])),
+    "lp": penalties.Lp(1.5),
+    "squared lp": penalties.SquaredLp(1.5),
+    "elastic net": penalties.ElasticNet(),
+    "mixed": penalties.Mixed(),
+    "group": penalties.Group(["a", "a", "b"]),
+    "moreau-yosida": penalties.MoreauYosida(a=0.5),
+    "fixed": penalties.Fixed(np.array([0.5, 0.2, 0.3])),
+    "spectral": penalties.SpectralNorm(),
+    "alignment": kw.weightings.CentredAlignment(),
+    "easymkl": kw.weightings.EasyMKL(),
+}
+REPRESENTATIONS = {
+    "stored": (X, {}),
+    "single precision": (X.astype(np.float32), {}),
+    "on demand": (X, {"memory": 8e3}),
+    "sparse": (csr_matrix(X), {}),
+    "nystroem": (X, {"approximation": kw.Nystroem(rank=5), "random_state": 0}),
+    "cholesky": (X, {"approximation": "cholesky", "random_state": np.random.RandomState(0)}),
+}
+
+
+def models():
+    """Yield a name, a model that is not fitted, and what to fit and predict."""
+    for name, penalty in PENALTIES.items():
+        for kind, (samples, more) in REPRESENTATIONS.items():
+            if name == "spectral" and kind == "on demand":
+                continue  # products need one combined kernel of all samples stored
+            if not isinstance(penalty, penalties.MixingPenalty) and kind == "on demand":
+                more = {}
+            yield f"{name}, {kind}", kw.MKLClassifier(BANK, penalty=penalty, tol=0.05, **more), samples, Y
+    rows = {
+        "algebra": (kw.MKLClassifier(ALGEBRA), X, Y),
+        "columns by name": (kw.MKLClassifier(K.rbf(on={"u": ["a", "b"], "v": slice("b", "d")})), NUMBERS, Y),
+        "random features": (kw.MKLClassifier(BANK[:2], approximation=WAVES, random_state=0), csr_array(X), Y),
+        "clipped": (kw.MKLClassifier(K.sigmoid(gamma=1.0) + K.rbf(), psd="clip"), X, Y),
+        "precomputed": (kw.MKLClassifier(K.precomputed(["one", "two"], ["a", None])), STACK, Y),
+        "views": (kw.MKLClassifier("views"), {"a": X[:, :2], "b": X[:, 2:]}, Y),
+        "one against the rest": (kw.MKLClassifier(BANK), X, Y3),
+        "one against one": (kw.MKLClassifier(BANK, multiclass="ovo", loss="logistic"), X, Y3),
+        "joint": (kw.MKLClassifier(BANK, multiclass="joint"), X, Y3),
+        "softmax": (kw.MKLClassifier(BANK, multiclass="joint", loss="logistic", tol=0.05), X, Y3),
+        "calibrated": (kw.MKLClassifier(BANK, probability=True), X, Y),
+        "own solver": (kw.MKLClassifier(BANK, solver=kw.solvers.SMO(), penalty="lp"), X, Y),
+        "regression": (kw.MKLRegressor(BANK, loss=kw.losses.Quantile(0.7)), X, X[:, 0]),
+        "two targets": (kw.MKLRegressor(BANK), X, X[:, :2]),
+        "outliers": (kw.MKLOutlierDetector(BANK), X, None),
+        "survival": (kw.MKLSurvival(BANK, tol=0.05), X, EVENTS),
+        "votes": (kw.BoostedMKLClassifier(BANK, cv=None), X, Y3),
+        "chosen": (kw.MKLClassifierCV(BANK, Cs=[1.0], candidates=["l1", "lp"], cv=KFold(2)), X, Y),
+        "chosen numbers": (kw.MKLRegressorCV(BANK, Cs=[1.0], candidates=["l1"], cv=2), X, X[:, 0]),
+        "chosen survival": (kw.MKLSurvivalCV(BANK, Cs=[1.0], candidates=["lp"], cv=2, tol=0.05), X, EVENTS),
+        "scaled": (make_pipeline(MinMaxScaler(), kw.MKLClassifier(BANK)), X, Y),
+        "encoded": (encoded(), FRAME, Y),
+    }
+    yield from ((name, *row) for name, row in rows.items())
+    for model in ("nlmkl-p1", "gmkl", "lmkl-softmax", "lmkl-sigmoid"):
+        yield model, kw.NonconvexMKLClassifier(BANK[:2], model=model, tol=0.1), X, Y
+
+
+def encoded():
+    parts = [("numbers", StandardScaler(), list("abcd")), ("text", OneHotEncoder(sparse_output=False), ["colour"])]
+    prepare = ColumnTransformer(parts, verbose_feature_names_out=False).set_output(transform="pandas")
+    return make_pipeline(prepare, kw.MKLClassifier(K.rbf(on="each")))
+
+
+@pytest.mark.parametrize(("model", "samples", "y"), [pytest.param(*rest, id=name) for name, *rest in models()])
+def test_models_come_back_the_same(model, samples, y, tmp_path):
+    file = tmp_path / "model.kw"
+    model.fit(samples) if y is None else model.fit(samples, y)
+    kw.save(model, file)
+    again = kw.load(file)
+    assert type(again) is type(model)
+    for method in ("predict", "decision_function", "predict_proba"):
+        if hasattr(model, method):
+            np.testing.assert_array_equal(getattr(again, method)(samples), getattr(model, method)(samples))
+    ours, theirs = (one[-1] if hasattr(one, "named_steps") else one for one in (model, again))
+    assert theirs.summary() == ours.summary() and str(theirs.certificate()) == str(ours.certificate())
+    assert spelled(theirs.get_params()) == spelled(ours.get_params())
+
+
+def test_a_stream_goes_on_after_a_file(tmp_path):
+    stream = kw.recipe("ufo-mkl", BANK, approximation=kw.Nystroem(rank=5), random_state=0)
+    stream.partial_fit(X, Y, classes=[0, 1])
+    kw.save(stream, tmp_path / "stream.kw")
+    again = kw.load(tmp_path / "stream.kw").partial_fit(X, Y)
+    np.testing.assert_array_equal(again.decision_function(X), stream.partial_fit(X, Y).decision_function(X))
+
+
+def test_every_class_of_a_model_is_on_the_list():
+    exported = {name for name in kw.__all__ if isinstance(getattr(kw, name), type)}
+    estimators = {name.rpartition(".")[2] for name in modelfile.ESTIMATORS}
+    assert {name for name in exported if issubclass(getattr(kw, name), modelfile.MKLEstimator)} == estimators
+    for name in modelfile._objects():
+        module, _, kind = name.rpartition(".")
+        assert isinstance(getattr(pytest.importorskip(module), kind), type), name
+
+
+# -- what is refused ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A model and the bytes of its file."""
+    file = tmp_path_factory.mktemp("models") / "model.kw"
+    model = make_pipeline(StandardScaler(), kw.MKLClassifier(BANK)).fit(X, Y)
+    kw.save(model, file)
+    return model, file.read_bytes()
+
+
+class Trap:
+    """What runs when it is unpickled."""
+
+    def __reduce__(self):
+        return Path.touch, (Path("sprung"),)
+
+
+def rewritten(data, **members):
+    """Return an archive with some members replaced, or left out for None."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(buffer, "w") as new:
+        for name in old.namelist():
+            if name.replace(".", "_") not in members:
+                new.writestr(name, old.read(name))
+        for name, text in members.items():
+            if text is not None:
+                new.writestr(name.replace("_", "."), text)
+    return buffer.getvalue()
+
+
+def schema_of(data):
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return json.loads(archive.read("schema.json"))
+
+
+def replaced(data, **entry):
+    """Return a file whose first parameter is another entry."""
+    schema = schema_of(data)
+    schema["content"]["content"]["memory"] = {"__id__": 1, **entry}
+    return rewritten(data, schema_json=json.dumps(schema))
+
+
+def hostile(data):
+    """Yield a name and the bytes of a file that must not be opened."""
+    yield "empty", b""
+    yield "text", b"kernelweave"
+    yield "pickle", pickle.dumps(Trap())
+    yield "old pickle", pickle.dumps(Trap(), protocol=0)
+    buffer = io.BytesIO()
+    joblib.dump({"format": "kernelweave-model-1", "pipeline": Trap()}, buffer, compress=3)
+    yield "joblib", buffer.getvalue()
+    yield "skops without a header", skops.dumps(kw.MKLClassifier(BANK).fit(X, Y))
+    yield "skops of another model", rewritten(data, schema_json=read(skops.dumps(LogisticRegression()), "schema.json"))
+    for kind, name in [
+        ("FunctionNode", "os.system"),
+        ("FunctionNode", "numpy.exp"),
+        ("TypeNode", "subprocess.Popen"),
+        ("ObjectNode", "subprocess.Popen"),
+        ("ObjectNode", "sklearn.linear_model._logistic.LogisticRegression"),
+        ("ObjectNode", "pathlib.Path"),
+        ("ConstructorFromReduceNode", "kernelweave.penalties.norms.L1"),
+        ("MethodNode", "kernelweave.penalties.norms.L1"),
+        ("PartialNode", "functools.partial"),
+        ("OperatorFuncNode", "operator.methodcaller"),
+        ("BytesNode", "builtins.bytes"),
+        ("NoSuchNode", "builtins.str"),
+        ("DictNode", "os.environ"),
+    ]:
+        module, _, cls = name.rpartition(".")
+        content = {"func": "x", "obj": {}, "args": {}, "kwds": {}, "namespace": {}}
+        yield f"{kind} {name}", replaced(data, __loader__=kind, __module__=module, __class__=cls, content=content)
+    yield "deep", rewritten(data, schema_json="[" * 100_000 + "]" * 100_000)
+    yield "no schema", rewritten(data, schema_json=None)
+    yield "no header", rewritten(data, kernelweave_json=None)
+    yield "header of another", rewritten(data, kernelweave_json='{"format": "other"}')
+    yield "header a list", rewritten(data, kernelweave_json="[]")
+    yield "no notes", rewritten(data, kernelweave_json='{"format": "kernelweave-model", "format_version": 1}')
+    yield "bomb", bomb(data, 2**28)
+    yield "sparse bomb", rewritten(data, **{f"{'0' * 36}_npz": sparse_bomb()})
+    yield "sparse beyond its columns", rewritten(data, **{f"{'0' * 36}_npz": beyond()})
+    yield "array larger than it says", rewritten(data, **{f"{'0' * 36}_npy": array_of(10**12)})
+    yield "array of objects", rewritten(data, **{f"{'0' * 36}_npy": objects()})
+    yield "strange member", rewritten(data, run_py="print(1)")
+
+
+def read(data, name):
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return archive.read(name)
+
+
+def bomb(data, size):
+    """Return a small file one of whose members is zeros, compressed."""
+    buffer = io.BytesIO(data)
+    with zipfile.ZipFile(buffer, "a", compression=zipfile.ZIP_DEFLATED) as archive, archive.open(
+        f"{'0' * 36}.npy", "w", force_zip64=True
+    ) as member:
+        for _ in range(size // 2**26):
+            member.write(bytes(2**26))
+    return buffer.getvalue()
+
+
+def sparse_bomb():
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("data.npy", "w") as member:
+        for _ in range(5):
+            member.write(bytes(2**26))
+    return buffer.getvalue()
+
+
+def beyond():
+    buffer = io.BytesIO()
+    facts = {"indices": np.array([10**6]), "indptr": np.array([0, 1]), "data": np.ones(1), "shape": np.array([1, 4])}
+    np.savez(buffer, format=b"csr", **facts)
+    return buffer.getvalue()
+
+
+def array_of(count):
+    buffer = io.BytesIO()
+    np.lib.format.write_array_header_1_0(buffer, {"descr": "<f8", "fortran_order": False, "shape": (count,)})
+    return buffer.getvalue() + bytes(80)
+
+
+def objects():
+    buffer = io.BytesIO()
+    np.save(buffer, np.array([Trap()], dtype=object), allow_pickle=True)
+    return buffer.getvalue()
+
+
+def test_hostile_files_are_refused_and_nothing_runs(saved, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "model.kw"
+    for name, data in hostile(saved[1]):
+        file.write_bytes(data)
+        with pytest.raises(ValueError, match=r"cannot be opened as a model of kernelweave: .*\.$"):
+            kw.load(file)
+        assert main(["info", str(file)]) == 2, name
+        assert capsys.readouterr().err.startswith(f"kernelweave: {file} cannot be opened"), name
+        assert not Path("sprung").exists(), name
+
+
+def test_damaged_files_are_refused_or_unharmed(saved, tmp_path):
+    model, data = saved
+    rng, file = np.random.default_rng(0), tmp_path / "model.kw"
+    expected = model.decision_function(X)
+    outcomes = {"refused": 0, "unharmed": 0}
+    cuts = [data[:length] for length in rng.integers(0, len(data), 30)]
+    flips = []
+    for place, bit in zip(rng.integers(0, len(data), 1000), rng.integers(0, 8, 1000), strict=True):
+        flipped = bytearray(data)
+        flipped[place] ^= 1 << bit
+        flips.append(bytes(flipped))
+    for damaged in [*cuts, *flips]:
+        file.write_bytes(damaged)
+        try:
+            again = kw.load(file)
+        except ValueError as error:
+            assert "cannot be opened as a model of kernelweave" in str(error)
+            outcomes["refused"] += 1
+        else:
+            np.testing.assert_array_equal(again.decision_function(X), expected)
+            outcomes["unharmed"] += 1
+    assert outcomes["refused"] > 900
+
+
+def test_newer_formats_ask_for_an_update(saved, tmp_path):
+    header = json.loads(read(saved[1], "kernelweave.json"))
+    file = tmp_path / "model.kw"
+    file.write_bytes(rewritten(saved[1], kernelweave_json=json.dumps({**header, "format_version": 2})))
+    with pytest.raises(ValueError, match=r"of format 2, .*: update kernelweave"):
+        kw.load(file)
+    extended = {**header, "something": "that a later version adds without a new format"}
+    file.write_bytes(rewritten(saved[1], kernelweave_json=json.dumps(extended)))
+    np.testing.assert_array_equal(kw.load(file).predict(X), saved[0].predict(X))
+
+
+def test_files_of_the_first_format_stay_readable():
+    file = Path(__file__).parent / "data" / "model-format-1.kw"
+    assert kw.load(file).predict([[5.1, 3.5, 1.4, 0.2], [6.3, 3.3, 6.0, 2.5]]).tolist() == ["setosa", "virginica"]
+
+
+def minimum(A, B):
+    return np.minimum(A[:, None, :], B[None, :, :]).sum(axis=2)
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "message"),
+    [
+        (kw.MKLClassifier(K.Callable(minimum), psd="trust").fit(X, Y), ValueError, "holds no functions: compute that"),
+        (GridSearchCV(kw.MKLClassifier(BANK), {"C": [1]}, cv=2).fit(X, Y), TypeError, "save its best_estimator_"),
+        (LogisticRegression().fit(X, Y), TypeError, "save takes an estimator of kernelweave"),
+        (make_pipeline(kw.Views, kw.MKLClassifier(BANK)), ValueError, "neither kernelweave's nor"),
+    ],
+    ids=["function", "search", "another library", "strange step"],
+)
+def test_what_cannot_be_kept_is_refused_with_a_way_out(model, error, message, tmp_path):
+    with pytest.raises(error, match=message):
+        kw.save(model, tmp_path / "model.kw")
+    assert not list(tmp_path.iterdir())
+
+
+def test_missing_skops_names_the_extra(monkeypatch, tmp_path):
+    monkeypatch.setitem(__import__("sys").modules, "skops.io", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install kernelweave\[files\]"):
+        kw.save(kw.MKLClassifier(BANK).fit(X, Y), tmp_path / "model.kw")
