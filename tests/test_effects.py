@@ -309,7 +309,8 @@ def test_planted_effects_are_found():
         assert np.corrcoef(shares[inner, columns.index(part)], values[inner])[0, 1] > 0.95, part
     noise = kw.MKLClassifier(K.effects(price=2.0), loss="logistic", C=0.1, approximation="explicit", tol=1e-2)
     table = noise.fit(Z, rng.permutation(y)).effects_
-    assert table.share(1) + table.share(2) == pytest.approx(1.0) and f"pairs {100 * table.share(2):.1f} %" in str(table)
+    assert sum(effect.share for effect in table) == pytest.approx(1.0)
+    assert f"pairs {100 * table.share(2):.1f} %" in str(table) or not table.share(2)
 
 
 # -- curves and pictures ----------------------------------------------------------------------------------
@@ -337,7 +338,8 @@ def test_pictures_show_every_part_of_one_or_two_columns():
     model = kw.MKLClassifier(K.effects(categories=[3]), approximation="explicit").fit(MIXED, LABELS[:80])
     figure = kw.plot.effects(model, top=4, output=1, figure=kw.plot.canvas().figure)
     titles = [axes.get_title(loc="left") for axes in figure.axes if axes.get_title(loc="left")]
-    assert len(titles) == 4 and titles[0].startswith(model.effects_[0].name)
+    place = int(np.argmax(model.contributions(MIXED, by="columns")[:, :, 1].var(axis=0)))
+    assert len(titles) == 4 and titles[0].startswith(model.parts("columns")[place])
     axes = kw.plot.contributions(model, MIXED[0], top=3, output=2, ax=kw.plot.canvas())
     assert len(axes.patches) == 5
     assert axes.get_title(loc="left") == f"decision value {model.decision_function(MIXED[:1])[0, 2]:.3g}"
