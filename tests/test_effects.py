@@ -366,3 +366,26 @@ def test_tensors_stay_tensors():
     sums = shares.sum(dim=1) + float(model.intercept_[0])
     np.testing.assert_allclose(sums.numpy(), model.decision_function(torch.as_tensor(X)).numpy(), atol=1e-10)
     assert kw.effects(model, model.effects_[0].columns).value.size > 0
+
+
+def test_sparse_samples_are_refused_and_choices_list_the_bank():
+    from scipy.sparse import csr_array
+
+    for way in WAYS.values():
+        with pytest.raises(TypeError, match="does not take sparse data"):
+            kw.MKLClassifier("effects", **way).fit(csr_array(X), BINARY)
+    one = kw.MKLClassifier("effects", approximation="explicit").fit(X[:, :1], BINARY)
+    assert list(one.kernel_names_) == ["smooth on column 0"]
+    sized = kw.MKLClassifier("effects", approximation="explicit", normalize="dimension").fit(X, BINARY)
+    assert "low rank" in sized.storage_
+    chosen = kw.MKLClassifierCV(K.effects(degree=1), approximation="explicit", cv=2, Cs=[0.1, 1.0]).fit(X, BINARY)
+    assert len(chosen.effects_) >= 1
+
+
+def test_models_of_effects_go_through_files(tmp_path):
+    model = kw.MKLClassifier(K.effects(categories=[3]), approximation="explicit").fit(MIXED, LABELS[:80])
+    assert model.effects_
+    kw.save(model, tmp_path / "model.kw")
+    read = kw.load(tmp_path / "model.kw")
+    np.testing.assert_array_equal(read.contributions(MIXED, by="columns"), model.contributions(MIXED, by="columns"))
+    assert list(read.kernel_names_) == list(model.kernel_names_) and read.effects_ == model.effects_
