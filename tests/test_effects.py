@@ -382,6 +382,16 @@ def test_sparse_samples_are_refused_and_choices_list_the_bank():
     assert len(chosen.effects_) >= 1
 
 
+def test_folds_keep_prices():
+    from kernelweave.assemble import Options, fold_of, from_samples
+
+    some = np.arange(60)
+    for memory in ("auto", 1e5):
+        made = from_samples(X, K.effects(price=5.0), Options(memory=memory), weight=np.ones(len(X)))
+        sizes = fold_of(made, some, np.arange(60, 90)).scaled(Options(memory=memory), np.ones(60)).gram.diagonal()
+        np.testing.assert_allclose(sizes.mean(axis=0), [1.0] * 5 + [0.2] * 10, rtol=1e-6)
+
+
 def test_models_of_effects_go_through_files(tmp_path):
     model = kw.MKLClassifier(K.effects(categories=[3]), approximation="explicit").fit(MIXED, LABELS[:80])
     assert model.effects_
