@@ -106,7 +106,7 @@ def main() -> None:
     parser.add_argument("--columns", default=",".join(map(str, COLUMNS)), help="columns of the banks")
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--functions", type=int, default=8, help="functions of each column")
-    parser.add_argument("--C", type=float, default=0.03)
+    parser.add_argument("--C", type=float, default=0.01)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--again", action="store_true", help="forget the cells made before")
     args = parser.parse_args()

@@ -249,7 +249,11 @@ def effects(model: Any, top: int = 9, output: int | None = None, figure: Any = N
     model = fitted(model)
     if top < 1:
         raise ValueError(f"top must be at least 1, got {top}.")
-    drawn = [effect for effect in model.effects_ if 1 <= len(effect.columns) <= 2 and effect.variance > 0][:top]
+    outputs = model.intercept_.size
+    if output is not None and not 0 <= output < outputs:
+        raise ValueError(f"output must be from 0 to {outputs - 1}, got {output}.")
+    table = model._table(output or 0)
+    drawn = [effect for effect in table if 1 <= len(effect.columns) <= 2 and effect.variance > 0][:top]
     if not drawn:
         raise ValueError("model has no part of one or two columns to draw: fit it with kernels='effects'.")
     shapes = [shape_of(model, effect.columns) for effect in drawn]
@@ -315,6 +319,8 @@ def contributions(
     shares = np.asarray(to_host(model.contributions(row, by=by)), dtype=float)
     if len(shares) != 1:
         raise ValueError(f"x must be one sample, got {len(shares)}: give one row.")
+    if output is not None and not 0 <= output < model.intercept_.size:
+        raise ValueError(f"output must be from 0 to {model.intercept_.size - 1}, got {output}.")
     values = _of_output(shares[0], 1, output)
     names, constant = model.parts(by), float(model.intercept_[output or 0])
     order = np.argsort(-np.abs(values), kind="stable")
@@ -582,8 +588,6 @@ def _of_output(value: np.ndarray, plain: int, output: int | None) -> np.ndarray:
     """Return the values of one decision value, where there are several."""
     if value.ndim == plain:
         return value
-    if output is not None and not 0 <= output < value.shape[-1]:
-        raise ValueError(f"output must be from 0 to {value.shape[-1] - 1}, got {output}.")
     return value[..., output or 0]
 
 

@@ -105,12 +105,12 @@ def fitted(rows: Sequence[Sequence[str]], header: Sequence[str], width: int) -> 
 
 
 class Effect(NamedTuple):
-    """One part of a model, and the variance of what it adds to the decision values."""
+    """One part of a model, and how much of the variance of the decision values it explains."""
 
     name: str
     columns: tuple[int, ...]
-    variance: float
-    share: float  #: of the variance of the decision values
+    variance: float  #: of what the part adds
+    share: float  #: its covariance with the decision values, over their variance; shares of all parts sum to one
 
 
 class Effects(list[Effect]):
@@ -122,34 +122,34 @@ class Effects(list[Effect]):
         The name of each part.
     columns : sequence of tuples of int
         What each part looks at.
-    variances : sequence of float
-        The variance of what each part adds.
-    whole : float
-        The variance of the decision values. Parts that go together, or against each other, have shares of it that do
-        not sum to one.
+    values : array of shape (n, n_parts, n_outputs)
+        What each part adds to the decision values of some samples; variances of several outputs are added up.
 
     Examples
     --------
+    >>> import numpy as np
     >>> from kernelweave.tables import Effects
-    >>> print(Effects(["age", "age : height"], [(0,), (0, 1)], [3.0, 1.0], 4.0))
+    >>> print(Effects(["age", "age : height"], [(0,), (0, 1)], np.array([[3.0, 1.0], [-3.0, -1.0]])[:, :, None]))
     part          variance   share
-    age                  3  75.0 %
+    age                  9  75.0 %
     age : height         1  25.0 %
     <BLANKLINE>
     single columns 75.0 %, pairs 25.0 %
     """
 
-    def __init__(self, names: Sequence[str], columns: Sequence[Any], variances: Any, whole: float):
-        total = whole if whole > 0 else 1.0
-        parts = zip(names, columns, map(float, variances), strict=True)
-        made = [Effect(name, tuple(some), variance, variance / total) for name, some, variance in parts]
+    def __init__(self, names: Sequence[str], columns: Sequence[Any], values: np.ndarray):
+        centred = values - values.mean(axis=0)
+        together = centred.sum(axis=1, keepdims=True)
+        variances = (centred**2).mean(axis=0).sum(axis=1)
+        whole = float((together**2).mean(axis=0).sum())
+        shares = (centred * together).mean(axis=0).sum(axis=1) / (whole if whole > 0 else 1.0)
+        parts = zip(names, columns, variances.tolist(), shares.tolist(), strict=True)
+        made = [Effect(name, tuple(some), variance, share) for name, some, variance, share in parts]
         super().__init__(sorted(made, key=lambda effect: -effect.variance))
 
     def share(self, degree: int) -> float:
-        """Return the share of the variance of all parts together that those of ``degree`` columns have."""
-        everyone = sum(effect.variance for effect in self)
-        some = sum(effect.variance for effect in self if len(effect.columns) == degree)
-        return some / everyone if everyone > 0 else 0.0
+        """Return the share of the variance that the parts of ``degree`` columns explain together."""
+        return float(sum(effect.share for effect in self if len(effect.columns) == degree))
 
     def __str__(self) -> str:
         if not self:

@@ -55,9 +55,11 @@ class StoredFold(Fold):
     test: np.ndarray  # (t, n, m)
     names: list[str]
     groups: list[str | None]
+    prices: np.ndarray | None = None  # (m,) what the weight of each kernel costs
 
     def scaled(self, options: Options, weight: np.ndarray) -> KernelAssembly:
-        return assembled(self.samples, self.names, self.groups, [], options, weight, owned=True)
+        made = assembled(self.samples, self.names, self.groups, [], options, weight, owned=True)
+        return made if self.prices is None else made.rescaled(1.0 / self.prices[made.kept])
 
     def summed(self, weights: np.ndarray) -> StoredFold:
         dtype = self.samples.dtype
@@ -129,7 +131,8 @@ def fold_of(made: Assembly, train: np.ndarray, test: np.ndarray) -> Fold:
     if isinstance(made.gram, DenseGram):
         stack, names = made.gram.stack, [made.names[k] for k in made.kept]
         groups = [made.groups[k] for k in made.kept]
-        return StoredFold(stack[np.ix_(train, train)], stack[np.ix_(test, train)], names, groups)
+        prices = None if made.kernels is None else np.array([made.kernels[k]._price for k in made.kept])
+        return StoredFold(stack[np.ix_(train, train)], stack[np.ix_(test, train)], names, groups, prices)
     assert made.kernels is not None
     return SampleFold(made.X[train], made.X[test], [made.kernels[k] for k in made.kept])
 

@@ -219,6 +219,11 @@ class Choosing(MKLEstimator):
             return self._ready
         return super()._assemble(X, frame, options, targets, whole)
 
+    @property
+    def _on_bank(self) -> bool:
+        """Folds are cut out of kernels that are listed."""
+        return False
+
     def _race(
         self, prepared: PreparedFit, tried: Sequence[Candidate], costs: np.ndarray, X: Any, y: Any, groups: Any
     ) -> Race:

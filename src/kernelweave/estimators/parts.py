@@ -113,10 +113,13 @@ class Parts(BaseEstimator):
         check_is_fitted(self)
         if self._sample is None:
             raise AttributeError("effects_ needs samples, and kernels='precomputed' has none: use contributions(X).")
+        return self._table()
+
+    def _table(self, output: int | None = None) -> tables.Effects:
+        """Return the parts by the variance they explain, of all decision values or of one."""
         partition = self._partition("columns")
         shares = to_host(self._shares(self._sample, partition))
-        whole = float(shares.sum(axis=1).var(axis=0).sum())
-        return tables.Effects(partition.names, partition.columns, shares.var(axis=0).sum(axis=1), whole)
+        return tables.Effects(partition.names, partition.columns, shares if output is None else shares[:, :, [output]])
 
     # -- partitions ---------------------------------------------------------------------------------------
 

@@ -55,7 +55,7 @@ class ColumnSets(Sequence[tuple[int, ...]]):
         """Return which of the columns each of some kernels looks at, as places in the list of them."""
         d = len(self.columns)
         k = np.asarray(kernels, dtype=np.int64)
-        back = d * (d - 1) // 2 - 1 - np.maximum(k - d, 0)  # counted from the last pair
+        back = np.maximum(d * (d - 1) // 2 - 1 - np.maximum(k - d, 0), 0)  # counted from the last pair
         row = ((np.sqrt(8.0 * back + 1.0) - 1.0) / 2.0).astype(np.int64)
         first = d - 2 - row
         second = d - 1 - (back - row * (row + 1) // 2)

@@ -168,6 +168,7 @@ class Kernel(ABC):
         resolved = []
         for columns, place in column_groups(self._place(views), X.shape[1], names, frame, views):
             kernel = replace(self._fixed(X, columns, sample_weight), on=columns, group=self.group or place)
+            kernel._priced(self._price)
             resolved.append(kernel._labelled(kernel._head(self) + where(place or columns, names)))
         return resolved
 
@@ -422,6 +423,7 @@ class _Combination(Kernel):
             inherited = [_inherit(kernel, columns if place is None else {place: columns}) for kernel in self.kernels]
             parts = [_one(k.resolve(X, names, frame, sample_weight, views), refusal) for k in inherited]
             kernel = replace(self, kernels=tuple(parts), on=None, group=self.group or place)
+            kernel._priced(self._price)
             resolved.append(kernel._labelled(kernel._head(self)))
         return resolved
 

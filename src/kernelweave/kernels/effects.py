@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, is_foreign, like, namespace, to_host
-from .base import Kernel, Product, _as_matrix, check_positive
+from .base import Kernel, Product, _as_matrix, _check_sparse, check_positive
 from .columns import Views, column_groups, known_names, plain, where
 
 KNOTS = 64  # places of a column between which functions are straight
@@ -394,6 +394,7 @@ class Effects(Kernel):
     ) -> list[Effect]:
         """The kernels of the single columns that are not constant."""
         X, names = _as_matrix(X), known_names(names, frame)
+        _check_sparse(self, X)
         weight = np.ones(X.shape[0]) if sample_weight is None else to_host(sample_weight).astype(float)
         share = weight / weight.sum()
         told = self._told(X.shape[1], names, frame)
