@@ -40,6 +40,7 @@ class Seen:
     y: Any  # (n,), or event and time, or None
     most: int  # samples in the table of samples
     along: bool  # whether to follow weights along C
+    stability: Any = None  # what `kernelweave.stability` returned
 
     @property
     def task(self) -> str:
@@ -126,6 +127,21 @@ def weights(seen: Seen) -> str:
         parts.append(pieces.heading("By problem"))
         parts.append(pieces.heat(model.problem_names_[:FEW], names, values[:FEW, order[:FEW]].T, "Weights by problem"))
     return "".join(parts)
+
+
+def stability(seen: Seen) -> str | None:
+    """How often kernels are selected in halves of the samples."""
+    found = seen.stability
+    if found is None:
+        return None
+    order = [k for k in np.argsort(-found.frequencies, kind="stable")[:TOP] if found.frequencies[k] > 0]
+    rows = [(found.kernel_names[k], f"{100 * found.frequencies[k]:.0f} %", found.frequencies[k]) for k in order]
+    words = (
+        f"How often each kernel has a weight when half of the samples are drawn again. {int(found.selected.sum())} are "
+        f"there in {100 * found.threshold:.0f} % of the halves or more, of which at most {found.bound:.2g} are "
+        "expected by chance."
+    )
+    return pieces.text(words) + pieces.bars(("kernel", "selected", ""), rows)
 
 
 def along_C(seen: Seen) -> str | None:
@@ -413,6 +429,7 @@ SECTIONS = (
     ("What was asked", asked),
     ("Certificate", certificate),
     ("Weights", weights),
+    ("Stability", stability),
     ("Weights along C", along_C),
     ("Effects", effects),
     ("Kernels that say the same", alignment),
