@@ -117,6 +117,7 @@ def test_the_page_says_what_the_model_says(tmp_path):
         assert f"{name} {100 * share:.1f} %" in words
     assert f"within {clf.dual_gap_:.2g} of it" in words
     assert "The first 200 of 269 samples" in words and "SHA-256" in words
+    assert f"kernelweave {kw.__version__}" in words
 
 
 def test_contributions_stand_beside_the_samples(tmp_path):

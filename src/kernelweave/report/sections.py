@@ -385,23 +385,17 @@ def _plain(value: Any) -> Any:
 
 def origin(seen: Seen) -> str:
     """What the samples were, and what made the model."""
+    import kernelweave
+
     rows: list[tuple[str, Any]] = [("samples given here", seen.n), ("fingerprint of X", _fingerprint(seen.X))]
     if seen.y is not None:
         rows.append(("fingerprint of y", _fingerprint(seen.y)))
     seed = getattr(seen.model, "random_state", None)
     rows.append(("seed", "none given" if seed is None else seed))
     rows.append(("Python", f"{platform.python_version()} on {sys.platform}"))
-    rows += [(name, _version(name)) for name in ("kernelweave", "numpy", "scipy", "scikit-learn", "numba")]
+    rows.append(("kernelweave", kernelweave.__version__))
+    rows += [(name, metadata.version(name)) for name in ("numpy", "scipy", "scikit-learn", "numba")]
     return pieces.facts(rows)
-
-
-def _version(name: str) -> str:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        import kernelweave
-
-        return kernelweave.__version__ if name == "kernelweave" else "not installed"
 
 
 def _fingerprint(data: Any) -> str:
