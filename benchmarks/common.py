@@ -532,8 +532,8 @@ def capped_solve(problem, solver, tol: float, cap: float, max_iter: int = 100_00
 
 
 def warm_up(solvers=("auto",), penalties=(1, 2)) -> str | None:
-    """Compile our engines on a tiny problem; returns a sentence when the library cannot be used."""
-    X = np.random.default_rng(0).normal(size=(40, 2))
+    """Compile our engines on a small problem; returns a sentence when the library cannot be used."""
+    X = np.random.default_rng(0).normal(size=(150, 2))
     G = np.stack([np.exp(-g * statistic(X, X, "rbf")) for g in (0.1, 1.0)], axis=-1)
     try:
         for solver in solvers:

@@ -1,7 +1,7 @@
 """One Gaussian kernel against LIBSVM on the same stored matrix, both judged to the same certified gap.
 
-LIBSVM is given the tolerance, of three, that is the loosest at which its answer certifies a relative gap of 1e-3. Seconds are
-CPU seconds of one thread, the best of three below 2 s; kernels are computed beforehand.
+LIBSVM is given the loosest of three tolerances at which its answer certifies a relative gap of 1e-3. Seconds are CPU
+seconds of one thread, the best of three below 2 s; kernels are computed beforehand.
 """
 
 from __future__ import annotations

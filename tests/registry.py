@@ -77,14 +77,14 @@ KERNELS = [
     K.Polynomial(degree=2, on=[0, 1]).normalised(),
     (0.5 * (K.Linear() + K.Constant())).normalised(),
     K.Chi2() * K.Constant(2.0),
-    K.Effects(on=1),
-    K.Effects(include=[(0, 2)], rank=3),
     K.Tanimoto(),
     K.Jaccard(on=[0, 1]),
     K.Equality(),
     K.Ordinal(),
     K.Ordinal(low=-1.0, high=[1.0, 2.0], on=[1, 3]),
     3.0 * K.Tanimoto(on=[0, 1]) + K.Jaccard(),
+    K.Effects(on=1),
+    K.Effects(include=[(0, 2)], rank=3),
 ]
 STRING_KERNELS = [  # with tests of their own
     K.Spectrum(2),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import subprocess
 import sys
@@ -83,9 +84,22 @@ def test_unknown_name_is_an_attribute_error():
         _ = kernelweave.no_such_name
 
 
-def test_version_is_the_projects():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert kernelweave.__version__ == project["version"]
+def test_version_is_in_one_place():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert settings["project"]["dynamic"] == ["version"]
+    assert settings["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "kernelweave.__version__"}
+    assert f"version: {kernelweave.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"## {kernelweave.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_public_names_have_examples():
+    rooms = [kernelweave, *(getattr(kernelweave, name) for name in ("grams", "kernels", "losses", "penalties", "plot"))]
+    rooms += [kernelweave.solvers, kernelweave.solvers.literature, kernelweave.weightings]
+    things = {f"{room.__name__}.{name}": getattr(room, name) for room in rooms for name in room.__all__}
+    plain = {name for name, thing in things.items() if callable(thing) and not inspect.isabstract(thing)}
+    lacking = {name for name in plain if ">>>" not in (inspect.getdoc(things[name]) or "")}
+    bases = {"AdviceWarning", "Approximation", "DualTerms", "Loss", "MixingPenalty", "Solver", "Weighting"}
+    assert {name.rpartition(".")[2] for name in lacking} <= bases
 
 
 @pytest.mark.parametrize("file", SOURCES, ids=lambda file: file.relative_to(ROOT / "src").as_posix())

@@ -119,6 +119,23 @@ def test_rounding_asymmetry_passes():
     ready((matrix + 1e-9 * RNG.standard_normal((40, 40)) + 1e-7 * np.eye(40))[:, :, None])
 
 
+def test_one_pair_of_entries_that_differ_is_seen_wherever_it_is():
+    stack = np.stack([np.eye(90), np.full((90, 90), 2.0)], axis=2)
+    for i, j in [(0, 1), (0, 89), (33, 34), (88, 89), (12, 67)]:
+        uneven = stack.copy()
+        uneven[i, j, 1] += 2.1e-6
+        with pytest.raises(ValueError, match=r"kernel 1 is not symmetric, .* differ by up to 2\.1e-06"):
+            definite.check_symmetric(uneven, ["kernel 0", "kernel 1"], "X")
+
+
+def test_kernels_first_in_memory_are_the_same_kernels(rng):
+    stack = rng.normal(size=(7, 7, 11))
+    turned = np.moveaxis(np.ascontiguousarray(np.moveaxis(stack, 2, 0)), 0, 2)
+    assert not turned.flags.c_contiguous
+    np.testing.assert_array_equal(read_stack(turned), stack)
+    assert read_stack(turned).flags.c_contiguous
+
+
 def test_indefinite_without_a_diagonal_is_seen():
     hollow = np.zeros((40, 40))
     hollow[0, 1] = hollow[1, 0] = 1e-12

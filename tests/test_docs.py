@@ -45,3 +45,20 @@ def test_readme_is_short_and_wishes_are_shorter():
     wishes = (ROOT / "docs" / "wishes.md").read_text()
     assert len(re.findall(r"(?m)^## \d+\. ", wishes)) == 20
     assert all(len(block.splitlines()) <= 15 for block in re.findall(r"```\w*\n(.*?)```", wishes, flags=re.DOTALL))
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("plot_*.py")), ids=lambda path: path.stem)
+def test_examples_of_the_gallery_draw_something(path, monkeypatch, capsys):
+    import matplotlib
+
+    matplotlib.use("agg", force=True)
+    from matplotlib import pyplot
+
+    shown = []
+    monkeypatch.setattr(pyplot, "show", lambda: shown.append(pyplot.gcf()))
+    try:
+        exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), {"__name__": "__main__"})
+        assert len(shown) == 1 and any(axes.has_data() for axes in shown[0].axes)
+        shown[0].canvas.draw()
+    finally:
+        pyplot.close("all")

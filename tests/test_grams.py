@@ -51,6 +51,9 @@ def test_two_products(build, dtype, scale, rng):
         for weights in (rng.random(M), np.eye(M)[2], np.zeros(M), rng.random(M) * (np.arange(M) < 3)):
             assert_allclose(gram.decision(beta, weights), (K @ weights) @ beta, rtol=1e-11, atol=1e-12)
         assert_allclose(gram.energies(beta), np.einsum("i,ijk,j->k", beta, K, beta), rtol=1e-11, atol=1e-12)
+        both = gram.energies_and_decision(beta, weights)
+        assert_allclose(both[0], gram.energies(beta), rtol=1e-11, atol=1e-12)
+        assert_allclose(both[1], gram.decision(beta, weights), rtol=1e-11, atol=1e-12)
 
 
 @each_gram

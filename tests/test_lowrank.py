@@ -94,6 +94,18 @@ def test_the_choice_of_solver_always_works(penalty, loss):
     assert solve(small(penalty, loss), tol=1e-6).converged
 
 
+@pytest.mark.parametrize("penalty", PENALTIES, ids=label)
+@each_loss
+def test_every_solver_agrees_with_the_choice_on_every_pair(penalty, loss):
+    """Of the pairs of loss and penalty that a solver takes, the acceptance file solves some; here are all of labels."""
+    problem = small(penalty, loss, n=40)
+    best = solve(problem, tol=1e-6)
+    for solver in takers(FACTORS, gram="factors", loss=label(loss), penalty=label(penalty)):
+        found = solve(problem, solver, tol=1e-3)
+        assert found.converged, f"{solver}: {found.certificate}"
+        assert_same_optimum(found, best)
+
+
 @each_solver
 @each_everyday
 @pytest.mark.parametrize("C", [1e-2, 100.0])

@@ -135,6 +135,18 @@ def test_tables_that_lack_samples(data):
         kw.MKLClassifier("views").fit(views, y)
 
 
+def test_model_files(data, tmp_path):
+    _, torn, y = data
+    sizes = [{"penalty": "l1", "normalize": size} for size in (kw.TailSum(3), kw.EffectiveDimension())]
+    for model in (
+        kw.MKLClassifier(BANK, missing="absent"),
+        *(kw.MKLClassifierCV(BANK, missing="absent", Cs=[1.0], candidates=[size], cv=2) for size in sizes),
+    ):
+        model.fit(torn, y)
+        kw.save(model, tmp_path / "model.kw")
+        assert_allclose(kw.load(tmp_path / "model.kw").decision_function(torn), model.decision_function(torn))
+
+
 def test_what_is_refused(data):
     X, torn, y = data
     with pytest.raises(ValueError, match="NaN, in 23 samples: use missing='absent'"):

@@ -368,6 +368,15 @@ def test_calibrated_probabilities():
     assert two.predict_proba(X[:5]).shape == (5, 2)
 
 
+def test_calibration_counts_samples_by_their_weight(rng):
+    """Every other label is wrong and hardly counts; it would blur the folds' machines, and the sigmoid after them."""
+    X = rng.normal(size=(80, 2))
+    right, counts = (X[:, 0] > 0).astype(int), np.arange(80) % 2 == 0
+    y, weight = np.where(counts, right, 1 - right), np.where(counts, 1.0, 1e-6)
+    chances = kw.MKLClassifier(["linear"], probability=True).fit(X, y, weight).predict_proba(X)
+    assert chances[np.arange(80), right].mean() > 0.8
+
+
 def test_probabilities_are_those_of_the_last_fit():
     X, y = load_iris(return_X_y=True)
     model = kw.MKLClassifier(["linear"]).fit(X, y).set_params(probability=True)

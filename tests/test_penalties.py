@@ -96,6 +96,14 @@ def test_curvature_is_symmetric_and_positive_semidefinite(penalty):
 
 
 @gives("curvature")
+def test_curvature_times_columns_is_the_product(penalty, rng):
+    x = rng.normal(size=(M, 3))
+    for q in [*energies(), np.eye(M)[0]]:
+        expected = penalty.curvature(q) @ x
+        assert_allclose(penalty.curvature_times(q, x), expected, atol=1e-10 * max(np.abs(expected).max(), 1.0))
+
+
+@gives("curvature")
 def test_curvature_is_finite_where_energies_vanish(penalty):
     for q in [np.zeros(M), np.eye(M)[0], np.r_[np.ones(3), np.full(M - 3, 1e-200)]]:
         assert np.all(np.isfinite(penalty.curvature(q)))

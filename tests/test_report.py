@@ -117,6 +117,29 @@ def test_the_page_says_what_the_model_says(tmp_path):
         assert f"{name} {100 * share:.1f} %" in words
     assert f"within {clf.dual_gap_:.2g} of it" in words
     assert "The first 200 of 269 samples" in words and "SHA-256" in words
+    assert f"kernelweave {kw.__version__}" in words
+
+
+def test_contributions_stand_beside_the_samples(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    X, y = {"sepal": X[50:, :2], "petal": X[50:, 2:]}, y[50:]
+    clf = kw.MKLClassifier("views").fit(X, y)
+    text = kw.report(clf, X, y, tmp_path / "r.html", along_C=False).read_text(encoding="utf-8")
+    heads = re.findall(r'aria-sort="none"><button type="button">([^<]*)</button>', text)
+    assert heads[:4] == ["sample", "truth", "said", "decision value"] and set(heads[4:]) == {"petal", "sepal"}
+    rows = np.array([[float(key) for key in re.findall(r'data-key="([^"]*)"', row)] for row in
+                     re.findall(r"<tr><td>\d+</td>.*?</tr>", text)])  # fmt: skip
+    np.testing.assert_allclose(rows[:, 1:].sum(axis=1) + clf.intercept_, rows[:, 0], atol=1e-9)
+
+
+def test_effects_and_stability_have_their_sections(tmp_path):
+    X, y = diabetes()
+    model = kw.MKLRegressor(K.rbf(on="each")).fit(X, y)
+    found = kw.stability(model, X, y, n_resamples=4, random_state=0)
+    page = read(kw.report(model, X, y, tmp_path / "r.html", stability=found))
+    assert {"Effects", "Stability"} <= set(page.titles)
+    words = " ".join(page.words)
+    assert f"{100 * model.effects_[0].share:.1f} %" in words and f"{100 * found.frequencies.max():.0f} %" in words
 
 
 def test_what_is_written_is_escaped(tmp_path):

@@ -15,7 +15,7 @@ from acceptance import pairs, takers, widths
 from agreement import assert_same_optimum, check_against, decision, primal, rebound
 from kernelweave import DenseGram, Problem, losses, penalties, solve, solvers
 from kernelweave.grams import GramStack
-from kernelweave.problem import Status
+from kernelweave.problem import Point, Status
 from kernelweave.solvers import sqp
 from reference import Inaccurate, optimum_of
 from registry import PENALTIES, QUADRATIC, SOLVERS, label, sized, usual
@@ -111,6 +111,26 @@ def test_rounds_find_the_optimum_of_small_problems(penalty, loss, monkeypatch):
     for C in (1e-3, 1e-2, 0.1, 1.0, 30.0):
         problem, other = small(penalty, loss, C=C), "smo" if penalty.smooth else "proximal"
         assert_same_optimum(solve(problem, "sqp", tol=1e-5), solve(problem, other, tol=1e-5))
+
+
+@pytest.mark.parametrize("penalty", [penalties.L1(), penalties.Lp(2)], ids=label)
+def test_rounds_that_hold_no_rows_find_the_same(penalty, monkeypatch):
+    problem = small(penalty, n=200)
+    monkeypatch.setattr("kernelweave.solvers.base.TINY", 0)
+    whole = solve(problem, "sqp", tol=1e-4)
+    monkeypatch.setattr("kernelweave.solvers.sqp.SETTINGS", replace(sqp.SETTINGS, first=40, share=0.0, least=2000))
+    assert_same_optimum(solve(problem, "sqp", tol=1e-4), whole)
+
+
+@pytest.mark.parametrize("penalty", [penalties.L1(), penalties.Lp(2)], ids=label)
+def test_duals_and_weights_of_a_neighbour_save_work(penalty):
+    problem = small(penalty, n=700, C=1.0)
+    last = solve(problem)
+    near = rebound(problem, C=1.3)
+    warm, cold = solve(near, start=Point(1.3 * last.beta, last.weights)), solve(near)
+    assert warm.converged
+    assert warm.n_iter < cold.n_iter
+    assert_same_optimum(warm, cold)
 
 
 @each_solver

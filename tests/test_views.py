@@ -92,6 +92,7 @@ def test_the_default_bank_is_on_every_view(tables):
     clf = kw.MKLClassifier().fit(X, y)
     assert len(clf.kernel_names_) == 2 * len(K.default_bank())
     assert set(clf.kernel_groups_) == {"rna", "scan"}
+    assert set(kw.MKLOutlierDetector().fit(X).kernel_groups_) == {"rna", "scan"}
 
 
 def test_kernels_by_view(tables):

@@ -36,6 +36,18 @@ def certify(problem: Problem, point: Point, *, trust: bool = False, rescale: boo
     -------
     Certificate
         With ``lower <= optimum <= upper``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernelweave as kw
+    >>> X, y = np.random.default_rng(0).normal(size=(20, 2)), np.arange(20) % 2 * 2.0 - 1.0
+    >>> gram = kw.DenseGram(np.stack([X @ X.T, (X @ X.T + 1.0) ** 2], axis=2))
+    >>> problem = kw.Problem(gram, kw.losses.Hinge().bind(y, np.ones(20)), kw.penalties.Lp(2.0))
+    >>> found = kw.solve(problem, tol=1e-6)
+    >>> bounds = kw.certify(problem, kw.problem.Point(found.beta, found.weights))
+    >>> bounds.lower <= found.certificate.upper * (1 + 1e-9) and bounds.gap < 1e-5
+    True
     """
     beta, q, f = point.beta, point.q, point.f
     if not trust or q is None or f is None:

@@ -367,6 +367,15 @@ _RECIPES = [
         scales="2e2, stored or on demand",
     ),
     Recipe(
+        name="conv-mkl",
+        paper="Cortes, Kloft, Mohri (NIPS 2013)",
+        minimises="1/2 (sum_k |f_k|)^2 + C sum hinge, each kernel over the sum of its eigenvalues after the tenth",
+        penalty="l1",
+        sparse=True,
+        settings={"normalize": "tail"},
+        losses=MARGIN,
+    ),
+    Recipe(
         name="elastic-net-mkl",
         paper="Tomioka, Suzuki (NIPS workshop 2009)",
         minimises="c1 sum_k |f_k| + c2/2 sum_k |f_k|^2 + C sum hinge",

@@ -214,9 +214,9 @@ def summary(
     problems: Sequence[str] | None = None,  # (n_problems,)
     lost: np.ndarray | None = None,  # (m,)
     stationarity: float | None = None,
-    kinds: Sequence[str] = (),
     lacking: Mapping[str, int] | None = None,
     advice: Sequence[str] = (),
+    kinds: Sequence[str] = (),
     top: int = 10,
 ) -> str:
     """Write the short table of a fitted model.
@@ -249,12 +249,12 @@ def summary(
         Share of each kernel that an approximation lost; the gap is then of the approximated kernels.
     stationarity : float, optional
         What a problem that is not convex has instead of a gap.
-    kinds : sequence of str, optional
-        What the effect of each column is, where the kernels are effects.
     lacking : mapping from str to int, optional
         How many samples lack each view.
     advice : sequence of str, optional
         What the owner of the model should know.
+    kinds : sequence of str, optional
+        What the effect of each column is, where the kernels are effects.
     top : int, default=10
         How many kernels to list.
 

@@ -177,8 +177,8 @@ def gaussian_product(X: Any, bank: Sequence[Kernel], cost: float, power: int) ->
         values = np.full(columns.size, kernel.gamma)
         rows.append(csr_array((values, columns, [0, columns.size]), shape=(1, X.shape[1])))
     names, groups, m = [kernel.name for kernel in bank], [kernel.group for kernel in bank], len(bank)
-    widths, every = vstack(rows).tocsr(), np.arange(m)
-    return GaussianProduct(None, names, groups, every, np.ones(m), None, X, widths, cost, power, list(bank))
+    ones, widths = np.ones(m), vstack(rows).tocsr()
+    return GaussianProduct(None, names, groups, np.arange(m), ones, None, X, widths, cost, power, list(bank))
 
 
 def gaussian(X: Any, Z: Any, width: np.ndarray) -> np.ndarray:  # (n, d), (p, d), (d,) -> (n, p)

@@ -159,7 +159,16 @@ def from_factors(
     say_dropped(labels, made.scales, options.normalize)
     lost = None if options.approximation.exact else made.lost
     return FactorAssembly(
-        made.gram, labels, groups, made.kept, made.scales, lost, made.maps, options.approximation, empty_like(X), bank
+        made.gram,
+        labels,
+        groups,
+        made.kept,
+        made.scales,
+        lost,
+        made.maps,
+        options.approximation,
+        empty_like(X),
+        bank,
     )
 
 

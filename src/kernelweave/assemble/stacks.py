@@ -38,12 +38,12 @@ class KernelAssembly(Assembly):
     def storage(self) -> str:
         return self.gram.storage + (", definiteness looked at on some samples only" if self.doubtful else "")
 
+    def rescaled(self, factors: np.ndarray) -> KernelAssembly:
+        return replace(self, gram=self.gram.rescaled(factors), scales=self._rescaled_scales(factors))
+
     @property
     def bank(self) -> list[Kernel] | None:
         return self.kernels
-
-    def rescaled(self, factors: np.ndarray) -> KernelAssembly:
-        return replace(self, gram=self.gram.rescaled(factors), scales=self._rescaled_scales(factors))
 
     def check_energies(self, gram: GramStack, beta: np.ndarray) -> None:
         """Refuse an answer along which a kernel shows a negative eigenvalue that the check at the door missed."""

@@ -353,13 +353,12 @@ class MKLEstimator(Parts):
         given = {"weight": targets.weight, **self._column_facts(frame)}
         if options.approximation is None:
             return from_samples(X, self._bank, options, **given)
-        listed = whole or not options.approximation.exact or options.complexity is not None or not self._on_bank
+        listed = whole or not options.approximation.exact or options.complexity is not None or not self._on_bank()
         effects = None if listed else unlisted(self._bank)
         if effects is not None:
             return from_effects(X, effects, options, **given)
         return from_factors(X, self._bank, options, progress=bool(self.progress), whole=whole, **given)
 
-    @property
     def _on_bank(self) -> bool:
         """Whether penalty and solver are for banks that are never listed."""
         chosen = isinstance(self.solver, ActiveKernels) or self.solver in ("auto", ActiveKernels.name)
@@ -559,9 +558,9 @@ class MKLEstimator(Parts):
             problems=self.problem_names_,
             lost=self.approximation_error_,
             stationarity=getattr(self, "stationarity_", None),
-            kinds=list(self._kinds.values()),
             lacking=getattr(self, "_lacking", None),
             advice=getattr(self, "advice_", ()),
+            kinds=list(self._kinds.values()),
         )
 
     @property

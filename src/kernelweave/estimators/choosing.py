@@ -219,7 +219,6 @@ class Choosing(MKLEstimator):
             return self._ready
         return super()._assemble(X, frame, options, targets, whole)
 
-    @property
     def _on_bank(self) -> bool:
         """Folds are cut out of kernels that are listed."""
         return False

@@ -30,10 +30,11 @@ class MKLOutlierDetector(OutlierMixin, MKLEstimator):
 
     Parameters
     ----------
-    kernels : list, Kernel, str or callable, default="auto"
-        The bank: kernels, names of kernels, functions of two sets of samples, or a list of those. "auto" is seven
-        Gaussian widths around the scale of the data. "precomputed" takes X as a stack of shape (n, n, m), samples
-        first, and of shape (n_new, n, m) when predicting.
+    kernels : list, dict, Kernel, str or callable, default="auto"
+        The bank: kernels, names of kernels, functions of two sets of samples, a list of those, or a dictionary that
+        gives each group its kernels. "auto" is seven Gaussian widths around the scale of the data, on each view if X
+        has several. "precomputed", or what `kernels.precomputed` returns, takes X as a stack of shape (n, n, m),
+        samples first, and of shape (n_new, n, m) when predicting.
     nu : float, default=0.5
         About the share of training samples that are outliers, above 0 and up to 1: not more of them have a negative
         decision value, and at least as many are support vectors.
@@ -175,7 +176,8 @@ class MKLOutlierDetector(OutlierMixin, MKLEstimator):
     @property
     def _bank(self) -> Any:
         if isinstance(self.kernels, str) and self.kernels == "auto":
-            return [kernel for kernel in default_bank() if isinstance(kernel, RBF)]
+            on = None if getattr(self, "_views", None) is None else "views"
+            return [kernel.on_columns(on) for kernel in default_bank() if isinstance(kernel, RBF)]
         return self.kernels
 
     def _check_parameters(self) -> tuple[Options, Loss, Any]:

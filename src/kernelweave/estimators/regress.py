@@ -23,10 +23,11 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
 
     Parameters
     ----------
-    kernels : list, Kernel, str or callable, default="auto"
-        The bank: kernels, names of kernels, functions of two sets of samples, or a list of those. "auto" is
-        seven Gaussian widths around the scale of the data, linear and two polynomials. "precomputed" takes X
-        as a stack of shape (n, n, m), samples first, and of shape (n_new, n, m) when predicting.
+    kernels : list, dict, Kernel, str or callable, default="auto"
+        The bank: kernels, names of kernels, functions of two sets of samples, a list of those, or a dictionary that
+        gives each group its kernels. "auto" is seven Gaussian widths around the scale of the data, linear and two
+        polynomials, on each view if X has several. "precomputed", or what `kernels.precomputed` returns, takes X as a
+        stack of shape (n, n, m), samples first, and of shape (n_new, n, m) when predicting.
     penalty : str, MixingPenalty or Weighting, default="l1"
         How kernels are mixed: "l1" keeps few, "lp" (p=2) uses all, "elasticnet", "moreau-yosida", "uniform"
         is their plain average. "spectral" learns products of two kernels. Instances from `kernelweave.penalties` carry

@@ -124,11 +124,11 @@ class EffectsGram(BankGram):
         for column in columns:
             self._score(column, pairs)
         q = np.empty(m)
-        q[:d] = [self._single(j, beta) for j in range(d)]
+        q[:d] = to_host(namespace(beta).stack([self._single(j, beta) for j in range(d)]))
         q[d:] = (pairs + pairs.T)[np.triu_indices(d, 1)]
         q *= self.scale
         if m >= MANY:
-            best = d + np.argsort(-q[d:], kind="stable")[:AGAIN]
+            best = d + np.argpartition(-q[d:], min(AGAIN, m - d - 1))[:AGAIN]
             again = best[q[best] >= NEAR * q[d:].max()]
             q[again] = [self._exact(i, j, beta) for i, j in self.sets.places(again)]
             q[again] *= self.scale[again]
@@ -149,9 +149,9 @@ class EffectsGram(BankGram):
                 for width, others, W in groups[g + 1 :]:
                     pairs[np.ix_(members[first:last], others)] += _squared_lengths(weighted, rank, W, width)
 
-    def _single(self, j: int, beta: Array) -> float:
+    def _single(self, j: int, beta: Array) -> Array:  # ()
         u = namespace(beta).matrix_transpose(cast(self.parts[j], beta.dtype)) @ beta
-        return float(namespace(u).sum(u * u))
+        return namespace(u).sum(u * u)
 
     def _exact(self, i: int, j: int, beta: Array) -> float:
         V = row_products(cast(self.paired[i], beta.dtype), cast(self.paired[j], beta.dtype))

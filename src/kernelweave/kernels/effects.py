@@ -126,13 +126,29 @@ def make_basis(
 def _principal(basis: Basis, values: np.ndarray, mass: np.ndarray, rank: int) -> Basis:
     """Return the functions centred and turned to their principal axes, their variances summing to one."""
     told = np.isin(values, basis.knots) if basis.kind == "category" else np.ones(values.size, dtype=bool)
-    raw, mass = basis(values[told]), mass[told]
-    mean = mass @ raw / mass.sum()  # those not told apart are zero, which is the mean
-    table, centred = basis.table - mean, (raw - mean) * np.sqrt(mass)[:, None]
-    variances, axes = np.linalg.eigh(centred.T @ centred)
+    weight, moments = _moments(basis.knots, values[told], mass[told])
+    mean = weight @ basis.table / weight.sum()  # those not told apart are zero, which is the mean
+    table = basis.table - mean
+    variances, axes = np.linalg.eigh(table.T @ moments @ table)
     count = min(rank, int(np.sum(variances > FAINT * variances[-1])))
     axes = axes[:, ::-1][:, :count] / np.sqrt(variances[::-1][:count].sum())
     return replace(basis, table=table @ axes)
+
+
+def _moments(knots: np.ndarray, values: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (k,), (k, k)
+    """Return first and second moments of where values lie between knots: enough for functions straight between them."""
+    k = knots.size
+    right = np.clip(np.searchsorted(knots, values), 1, k - 1)
+    step = np.clip((values - knots[right - 1]) / (knots[right] - knots[right - 1]), 0.0, 1.0)
+    ends = ((right - 1, 1.0 - step), (right, step))
+    weight, moments = np.zeros(k), np.zeros((k, k))
+    for place, part in ends:
+        weight += np.bincount(place, weights=mass * part, minlength=k)
+        moments.flat[:: k + 1] += np.bincount(place, weights=mass * part**2, minlength=k)
+    beside = np.bincount(right - 1, weights=mass * step * (1.0 - step), minlength=k)[: k - 1]
+    moments[np.arange(k - 1), np.arange(1, k)] += beside
+    moments[np.arange(1, k), np.arange(k - 1)] += beside
+    return weight, moments
 
 
 def _indicators(values: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -336,7 +336,14 @@ def precomputed(kernel_names: Sequence[str] | None = None, groups: Sequence[str 
 
 
 def as_precomputed(spec: Any) -> Precomputed | None:
-    """The names of kernels computed beforehand, if that is what stands for the bank."""
+    """The names of kernels computed beforehand, if that is what stands for the bank.
+
+    Examples
+    --------
+    >>> from kernelweave import kernels as K
+    >>> K.as_precomputed("precomputed").read(2)[0], K.as_precomputed("auto")
+    (['kernel 0', 'kernel 1'], None)
+    """
     if isinstance(spec, Precomputed):
         return spec
     return Precomputed() if isinstance(spec, str) and spec == "precomputed" else None
@@ -360,8 +367,8 @@ NAMES: dict[str, Function[[], list[Kernel]]] = {
     "chi2": chi2,
     "constant": constant,
     "cosine": cosine,
-    "effects": effects,
     "equality": equality,
+    "effects": effects,
     "histogram_intersection": histogram_intersection,
     "jaccard": jaccard,
     "laplacian": laplacian,

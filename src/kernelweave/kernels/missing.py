@@ -18,17 +18,19 @@ class Others:
 
     def __init__(self, rows: np.ndarray, share: np.ndarray):
         self.rows, self.share = rows, share
-        self._grand: dict[Kernel, float] = {}
+        self._grand: list[tuple[Kernel, float]] = []
 
     def grand(self, kernel: Kernel) -> float:
         """Return the mean of a kernel between them, computed once, some rows at a time."""
-        if kernel not in self._grand:
-            step, total = max(1, BLOCK // self.share.size), 0.0
-            for start in range(0, self.share.size, step):
-                part = slice(start, start + step)
-                total += float(self.share[part] @ kernel(self.rows[part], self.rows).astype(float) @ self.share)
-            self._grand[kernel] = total
-        return self._grand[kernel]
+        for known, mean in self._grand:
+            if known == kernel:
+                return mean
+        step, total = max(1, BLOCK // self.share.size), 0.0
+        for start in range(0, self.share.size, step):
+            part = slice(start, start + step)
+            total += float(self.share[part] @ kernel(self.rows[part], self.rows).astype(float) @ self.share)
+        self._grand.append((kernel, total))
+        return total
 
 
 class _Parts(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ def report(
     title: str | None = None,
     samples: int = 200,
     along_C: bool = True,
+    stability: Any = None,
 ) -> Path:
     """Write a page about a fitted model: what was asked, what is proved, which kernels matter, how good it is.
 
@@ -50,6 +52,8 @@ def report(
         Samples listed at most.
     along_C : bool, default=True
         Whether to fit again along C on the samples given, which takes some fits; done for up to 2000 samples.
+    stability : Stability, optional
+        What `kernelweave.stability` returned for this model, to be shown beside the weights.
 
     Returns
     -------
@@ -67,7 +71,7 @@ def report(
     >>> "<h2" in file.read_text(encoding="utf-8")
     True
     """
-    seen = _look(model, X, y, samples, along_C)
+    seen = replace(_look(model, X, y, samples, along_C), stability=stability)
     made = [(name, section(seen)) for name, section in SECTIONS]
     kind = type(seen.model).__name__
     words = f"{kind}, {seen.model._manner}, looked at with {seen.n} samples."

@@ -30,7 +30,7 @@ table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.92re
 th,td{padding:.25rem .6rem;text-align:right;border-bottom:1px solid var(--grid);white-space:nowrap}
 th:first-child,td:first-child{text-align:left}
 td.text{text-align:left;white-space:normal;min-width:9rem;overflow-wrap:anywhere}
-.facts th{white-space:normal;min-width:7rem}.facts td.text{min-width:0;width:100%}
+.facts td.text{min-width:0}
 td.bar{width:40%;min-width:5rem}
 td.bar span{display:block;height:.8rem;background:var(--s0);border-radius:2px;min-width:1px}
 th button{font:inherit;font-weight:600;color:inherit;background:none;border:0;padding:.2rem 0;min-height:1.6rem}
@@ -48,7 +48,7 @@ svg .name{fill:var(--ink)}
 .key{display:inline-block;width:1.1rem;height:.3rem;margin-right:.4rem;vertical-align:middle}
 footer{margin:3rem auto 2rem;color:var(--soft);font-size:.9rem}
 .tall{max-height:32rem;overflow-y:auto}.tall thead th{position:sticky;top:0;background:var(--paper)}
-@media (max-width:600px){svg text{font-size:19px}th,td{padding:.25rem .4rem}}
+@media (max-width:600px){svg text{font-size:19px}th,td{padding:.25rem .4rem}.facts th{white-space:normal}}
 @media print{:root{--ink:#000;--soft:#333;--paper:#fff;--grid:#bbb}nav{display:none}section{break-inside:avoid}
 .wide,.tall{overflow:visible;max-height:none}th button::after{content:""}}
 """ + "".join(

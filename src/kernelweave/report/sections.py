@@ -40,6 +40,7 @@ class Seen:
     y: Any  # (n,), or event and time, or None
     most: int  # samples in the table of samples
     along: bool  # whether to follow weights along C
+    stability: Any = None  # what `kernelweave.stability` returned
 
     @property
     def task(self) -> str:
@@ -126,6 +127,21 @@ def weights(seen: Seen) -> str:
         parts.append(pieces.heading("By problem"))
         parts.append(pieces.heat(model.problem_names_[:FEW], names, values[:FEW, order[:FEW]].T, "Weights by problem"))
     return "".join(parts)
+
+
+def stability(seen: Seen) -> str | None:
+    """How often kernels are selected in halves of the samples."""
+    found = seen.stability
+    if found is None:
+        return None
+    order = [k for k in np.argsort(-found.frequencies, kind="stable")[:TOP] if found.frequencies[k] > 0]
+    rows = [(found.kernel_names[k], f"{100 * found.frequencies[k]:.0f} %", found.frequencies[k]) for k in order]
+    words = (
+        f"How often each kernel has a weight when half of the samples are drawn again. {int(found.selected.sum())} are "
+        f"there in {100 * found.threshold:.0f} % of the halves or more, of which at most {found.bound:.2g} are "
+        "expected by chance."
+    )
+    return pieces.text(words) + pieces.bars(("kernel", "selected", ""), rows)
 
 
 def along_C(seen: Seen) -> str | None:
@@ -369,23 +385,17 @@ def _plain(value: Any) -> Any:
 
 def origin(seen: Seen) -> str:
     """What the samples were, and what made the model."""
+    import kernelweave
+
     rows: list[tuple[str, Any]] = [("samples given here", seen.n), ("fingerprint of X", _fingerprint(seen.X))]
     if seen.y is not None:
         rows.append(("fingerprint of y", _fingerprint(seen.y)))
     seed = getattr(seen.model, "random_state", None)
     rows.append(("seed", "none given" if seed is None else seed))
     rows.append(("Python", f"{platform.python_version()} on {sys.platform}"))
-    rows += [(name, _version(name)) for name in ("kernelweave", "numpy", "scipy", "scikit-learn", "numba")]
+    rows.append(("kernelweave", kernelweave.__version__))
+    rows += [(name, metadata.version(name)) for name in ("numpy", "scipy", "scikit-learn", "numba")]
     return pieces.facts(rows)
-
-
-def _version(name: str) -> str:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        import kernelweave
-
-        return kernelweave.__version__ if name == "kernelweave" else "not installed"
 
 
 def _fingerprint(data: Any) -> str:
@@ -413,6 +423,7 @@ SECTIONS = (
     ("What was asked", asked),
     ("Certificate", certificate),
     ("Weights", weights),
+    ("Stability", stability),
     ("Weights along C", along_C),
     ("Effects", effects),
     ("Kernels that say the same", alignment),

@@ -47,7 +47,14 @@ _NAMES: dict[str, type[Solver]] = {solver.name: solver for solver in _DEFAULT + 
 
 
 def make_solver(spec: str | Solver, problem: Problem, tol: float = 1e-3) -> Solver:
-    """Return the solver that ``spec`` names; "auto" chooses by the problem and the gap asked for."""
+    """Return the solver that ``spec`` names; "auto" chooses by the problem and the gap asked for.
+
+    Examples
+    --------
+    >>> from kernelweave.solvers import make_solver
+    >>> make_solver("smo", problem=None).name
+    'smo'
+    """
     if isinstance(spec, Solver):
         return spec
     if not isinstance(spec, str):

@@ -87,7 +87,7 @@ class ActiveKernels(Solver):
             beta = problem.feasible(-problem.loss.slope(zero + problem.best_bias(zero)))
         q = problem.gram.energies(beta)
         worth = q / problem.penalty.prices(m)
-        kernels = np.sort(np.argsort(-worth, kind="stable")[: SETTINGS.first])
+        kernels = np.sort(np.argpartition(-worth, min(SETTINGS.first, m - 1))[: SETTINGS.first])
         return ActiveState(tol, kernels, beta, problem.penalty.weights(q), q, np.zeros(m, dtype=bool))
 
     def step(self, problem: Problem, state: ActiveState) -> bool:

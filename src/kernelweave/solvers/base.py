@@ -373,6 +373,16 @@ def solve(
     -------
     Solution
         Whose certificate was computed afresh from the kernels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernelweave as kw
+    >>> X, y = np.random.default_rng(0).normal(size=(20, 2)), np.arange(20) % 2 * 2.0 - 1.0
+    >>> gram = kw.DenseGram(np.stack([X @ X.T, (X @ X.T + 1.0) ** 2], axis=2))
+    >>> problem = kw.Problem(gram, kw.losses.Hinge().bind(y, np.ones(20)), kw.penalties.L1())
+    >>> kw.solve(problem, "sqp", tol=1e-4).gap <= 1e-4
+    True
     """
     solution = solve_quietly(
         problem, solver, tol=tol, max_iter=max_iter, start=start, callbacks=callbacks, progress=progress

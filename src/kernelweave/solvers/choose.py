@@ -34,6 +34,7 @@ class ChoiceSettings:
     wide: int = 600  #: columns from which a matrix of samples that err is cheaper than one of all samples
     long: int = 10**4  #: samples from which it is cheaper
     square: int = 4000  #: samples up to which Newton's steps on a square of samples pay for rows of duals
+    slim: float = 0.8  #: columns for each sample from which sums of kernels are formed between samples
     loose: float = 1e-4  #: gap down to which single coordinates are asked for
 
 
@@ -94,6 +95,8 @@ def _on_factors(problem: Problem, tol: float) -> Solver:
         return NewtonCG()
     if loss.several or not problem.bias:
         return _rows_or_table(problem)
+    if host and loss.quadratic and factors(problem).columns >= SETTINGS.slim * problem.n:
+        return SQP()  # kernels between samples are the smaller side
     if loss.smooth and (not loss.quadratic or not loss.box.bounded):
         return Newton()
     if not host or problem.dual_sum:

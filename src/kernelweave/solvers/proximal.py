@@ -50,6 +50,15 @@ class Proximal(Solver):
     ----------
     working_set : int or "auto", default="auto"
         Samples in a working set of the inner SMO.
+
+    Examples
+    --------
+    >>> import kernelweave as kw
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> clf = kw.MKLClassifier(solver=kw.solvers.Proximal()).fit(X[50:], y[50:])
+    >>> clf.solver_, clf.dual_gap_ <= 1e-3
+    ('proximal', True)
     """
 
     name = "proximal"

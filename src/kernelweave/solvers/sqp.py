@@ -56,12 +56,13 @@ class SQPSettings:
     newton: int = 50  #: most Newton steps in a round
     models: int = 8  #: most quadratic programmes in a Newton step
     model: float = 0.3  #: share of the violation to which a Newton step's model is solved
-    poor: float = 0.3  #: step within a model below which it is left
+    astray: float = 2.0  #: times the violation: a model in which it grows beyond that is left
+    poor: float = 1e-3  #: step within a model below which it is left
     rough: float = 0.1  #: share of its violation to which a quadratic programme is solved
     inner: float = 0.01  #: share of the violation below which neither need go
     inner_goal: float = 0.1  #: share of the round's goal below which neither need go
-    budget: int = 40  #: pair steps in one quadratic programme, per sample
-    turn: int = 8  #: pair steps, per sample, between two Newton steps on the free duals
+    budget: int = 12  #: pair steps in one quadratic programme, per sample
+    turn: int = 3  #: pair steps, per sample, between two Newton steps on the free duals
     quick: int = 5000  #: pair steps that are always quicker than one of these
     jitter: float = 1e-10  #: ridge of these, as a share of the mean diagonal; in single precision the root of it
     halvings: int = 8  #: of such a step that does not lower the objective
@@ -471,13 +472,13 @@ def _model(
     The penalty is kept as it is and only the energies are taken as linear; quadratic programmes lead there.
     """
     local, box, penalty = state.local, state.local.box, state.local.penalty
-    beta, q, enough = local.beta.copy(), local.q, max(SETTINGS.model * violation, 4.0 * eps)
+    beta, q, first, enough = local.beta.copy(), local.q, violation, max(SETTINGS.model * violation, 4.0 * eps)
     turned = np.zeros(beta.size)  # K_w times the step
     for trial in range(1 if penalty.fixed else SETTINGS.models):
         if trial > 0:
             gradient = local.g @ weights + turned + box.ridge * beta - box.linear
             level, violation = _conditions(gradient, beta, box)
-            if violation <= enough:
+            if violation <= enough or violation > SETTINGS.astray * first:
                 break
         before, last = gradient.copy(), beta.copy()
         programme = _Programme(state, q, gradient, beta)
