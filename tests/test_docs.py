@@ -61,7 +61,9 @@ def test_examples_of_the_gallery_draw_something(path, monkeypatch, capsys):
     monkeypatch.setattr(pyplot, "show", lambda: shown.append(pyplot.gcf()))
     try:
         exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), {"__name__": "__main__"})
-        assert len(shown) == 1 and any(axes.has_data() for axes in shown[0].axes)
-        shown[0].canvas.draw()
+        assert shown
+        for figure in shown:
+            assert any(axes.has_data() for axes in figure.axes)
+            figure.canvas.draw()
     finally:
         pyplot.close("all")
