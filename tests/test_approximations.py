@@ -468,8 +468,8 @@ def test_names():
 
 @pytest.mark.parametrize("spec", ["nystrom", 3, Nystroem])
 def test_unknown_names_are_refused(spec):
-    words = r"approximation=.* is not known: use 'cholesky', 'explicit', 'nystroem', .*rank=200"
-    with pytest.raises(ValueError, match=words):
+    known = r"approximation=.* is not known: use 'cholesky', 'explicit', 'nystroem', .*rank=200"
+    with pytest.raises(ValueError, match=known):
         make_approximation(spec)
 
 
