@@ -187,7 +187,7 @@ FIT = {
         {"normalize": "unit"},
         X,
         ValueError,
-        "choose one of 'trace', 'diagonal', 'center', None",
+        "choose one of 'trace', 'diagonal', 'center', 'dimension', 'tail', None",
     ),
     "diagonal of a stack": (
         {"kernels": "precomputed", "normalize": "diagonal"},

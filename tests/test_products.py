@@ -645,7 +645,7 @@ def test_pairs_are_drawn(data, bank):
         kw.plot.pairs(model, ax=kw.plot.canvas(), names=["one"])
     with pytest.raises(ValueError, match="top must be at least 1"):
         kw.plot.pairs(model, top=0, ax=kw.plot.canvas())
-    with pytest.raises(ValueError, match="has no pair_weights_"):
+    with pytest.raises(ValueError, match="was fitted without weights of products: fit with penalty='spectral'"):
         kw.plot.pairs(kw.MKLClassifier(bank).fit(X, y))
 
 

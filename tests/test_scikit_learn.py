@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_iris
+from sklearn.model_selection import KFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import kernelweave as kw
@@ -17,6 +18,7 @@ from kernelweave import losses
 
 FEW = [K.RBF(), K.RBF(factor=8.0)]  # kernels that every method takes
 ALL_ROWS = kw.Nystroem(rank=50)  # checks compare decision values to rounding, with rows repeated: all are landmarks
+MIXED = KFold(2, shuffle=True, random_state=0)  # checks have targets in order, all alike in a half
 CLASSIFIERS = [
     kw.MKLClassifier(),
     kw.MKLClassifier(penalty="lp", loss="squared_hinge", multiclass="ovo", normalize="center"),
@@ -29,6 +31,7 @@ CLASSIFIERS = [
     kw.MKLClassifier(FEW, penalty="alignment"),
     kw.BoostedMKLClassifier(FEW, cv=2),
     kw.NonconvexMKLClassifier(FEW, model="lmkl-softmax"),
+    kw.MKLClassifierCV(FEW, Cs=[1.0, 10.0], candidates=["uniform", "lp"], cv=2),
 ]
 OTHERS = [
     kw.MKLRegressor(),
@@ -39,6 +42,8 @@ OTHERS = [
     kw.MKLOutlierDetector(),
     kw.MKLOutlierDetector(approximation=ALL_ROWS, tol=1e-10),
     kw.MKLSurvival(),
+    kw.MKLRegressorCV(Cs=[0.1, 1.0], candidates=["uniform", "l1"], cv=MIXED),
+    kw.MKLSurvivalCV(FEW, Cs=[1.0, 10.0], candidates=["uniform", "lp"], cv=MIXED),
 ]
 TABLE = kw.recipes()
 

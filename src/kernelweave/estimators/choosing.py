@@ -195,6 +195,7 @@ class Choosing(MKLEstimator):
     def _fit_chosen(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
         """Choose, and fit what was chosen to all samples."""
         begun = time.perf_counter()
+        y = y if hasattr(y, "__getitem__") or y is None else np.asarray(y)
         for name in {"best_params_", "_ready"} & set(vars(self)):
             delattr(self, name)
         check_choice("rule", self.rule, RULES)
