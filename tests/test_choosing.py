@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris, load_wine
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import make_scorer, matthews_corrcoef
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -264,6 +265,16 @@ def test_probabilities_in_scores_need_a_loss_that_has_them():
     assert kw.MKLClassifierCV(BANK, loss="logistic", **settings).fit(X, y).best_score_ < 0
     with pytest.raises((ValueError, AttributeError), match="predict_proba"):
         kw.MKLClassifierCV(BANK, **settings).fit(X, y)
+
+
+def test_unfinished_fits_are_told_once():
+    X, y = wine(2)
+    model = kw.MKLClassifierCV(BANK, Cs=[10.0], candidates=["l1"], cv=2, tol=1e-12, max_iter=1)
+    with pytest.warns(ConvergenceWarning) as seen:
+        model.fit(X, y)
+    told = [str(one.message) for one in seen if "of the cross-validation" in str(one.message)]
+    assert len(told) == 1
+    assert told[0].startswith("In 2 fits of the cross-validation the relative duality gap missed tol=1e-12")
 
 
 def test_reading():
