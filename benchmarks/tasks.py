@@ -122,7 +122,7 @@ def one_kernel(name: str, K: np.ndarray, y: np.ndarray, C: float):
 
 
 def himalaya(stack: np.ndarray, y: np.ndarray, test: np.ndarray, t: np.ndarray, way: str, cap: float) -> dict | None:
-    """Seconds and R2 of himalaya's multiple-kernel ridge, no R2 where it was cut off; None where it is not installed."""
+    """Seconds and R2 of himalaya's multiple-kernel ridge, no R2 where it was cut off; None if not installed."""
     try:
         from himalaya.kernel_ridge import MultipleKernelRidgeCV
     except ImportError:
@@ -217,8 +217,9 @@ def main() -> None:
     rows = [row for n in sizes for row in measure(n, cases, 200 if args.fast else TEST, args.cap)]
     parts = report(rows)
     print("\n\n".join(parts))
-    save("tasks", {"rows": rows})
-    save_markdown("tasks", parts)
+    name = "tasks_fast" if args.fast else "tasks"
+    save(name, {"rows": rows})
+    save_markdown(name, parts)
 
 
 if __name__ == "__main__":
