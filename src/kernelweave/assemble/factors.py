@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from ..arrays import Array, device_of, dtype_name, is_foreign, like, namespace, readable
-from ..grams import Approximation, GramStack, LowRankGram
+from ..grams import Approximation, BasisGram, GramStack, LowRankGram
 from ..kernels import Kernel
 from .base import Assembly, say_dropped
 from .expansion import finite
@@ -39,7 +39,7 @@ def described(approximation: Approximation) -> str:
 class FactorAssembly(Assembly):
     """Kernels on the training samples as features, side by side."""
 
-    gram: LowRankGram
+    gram: LowRankGram | BasisGram
     maps: Any  # from samples to features
     approximation: Approximation
     like: Array  # an empty array where the samples are
@@ -47,9 +47,7 @@ class FactorAssembly(Assembly):
     factors: Any = 1.0  # (kernels kept,) what the features were multiplied by after they were made, squared
 
     def rescaled(self, factors: np.ndarray) -> FactorAssembly:
-        features = self.gram.features * like(self.gram.features, self.gram.per_column(np.sqrt(factors)))
-        gram = LowRankGram(namespace(features).astype(features, self.gram.features.dtype, copy=False), self.gram.ranks)
-        return replace(self, gram=gram, scales=self._rescaled_scales(factors), factors=self.factors * factors)
+        return replace(self, gram=self.gram.rescaled(factors), scales=self._rescaled_scales(factors), factors=self.factors * factors)
 
     @property
     def storage(self) -> str:

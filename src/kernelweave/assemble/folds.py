@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 from ..arrays import Array, is_foreign, like, namespace
-from ..grams import DenseGram, LowRankGram
+from ..grams import DenseGram
 from ..kernels import Kernel
 from .base import Assembly
 from .factors import FactorAssembly
@@ -82,21 +82,16 @@ class FactorFold(Fold):
     made: FactorAssembly
 
     def scaled(self, options: Options, weight: Array) -> FactorAssembly:
-        return replace(self.made, gram=LowRankGram(self.samples, self.made.gram.ranks))
+        return replace(self.made, gram=self.made.gram.on(self.samples))
 
     def decide(self, assembly: Assembly, targets: Targets, weights: np.ndarray, coef: Array) -> Array:
         if not isinstance(assembly, FactorAssembly):
             return super().decide(assembly, targets, weights, coef)
         xp, gram = namespace(coef), self.made.gram
         kept = weights[:, assembly.kept] * assembly.factors
-        z = gram_of(self.samples, gram).rmatvec(xp.matrix_transpose(coef))
+        z = gram.on(self.samples).rmatvec(xp.matrix_transpose(coef))
         columns = xp.stack([gram.per_column(row) for row in kept], axis=1)
-        return gram_of(self.test, gram).matvec(z * columns)
-
-
-def gram_of(features: Array, made: LowRankGram) -> LowRankGram:
-    """Return the kernels of other rows of the same features."""
-    return LowRankGram(features, made.ranks)
+        return gram.on(self.test).matvec(z * columns)
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,11 @@ from .approximations import (
     Nystroem,
     PivotedCholesky,
     RandomFeatures,
+    SharedBasis,
     make_approximation,
 )
 from .base import BankGram, CombinableGram, EntryGram, FactorGram, GramStack, ProductStack
+from .basis import BasisGram, Part
 from .cached import CachedGram
 from .dense import DenseGram
 from .effects import EffectsGram
@@ -19,6 +21,7 @@ from .products import ProductGram, products_for
 __all__ = [
     "Approximation",
     "BankGram",
+    "BasisGram",
     "CachedGram",
     "CombinableGram",
     "DenseGram",
@@ -30,10 +33,12 @@ __all__ = [
     "GramStack",
     "LowRankGram",
     "Nystroem",
+    "Part",
     "PivotedCholesky",
     "ProductGram",
     "ProductStack",
     "RandomFeatures",
+    "SharedBasis",
     "make_approximation",
     "products_for",
 ]

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..arrays import Array, cast, device_of, dtype_name, is_numpy, like, namespace, readable, symmetric_product, to_host
 from ..kernels import Kernel, evaluate
+from .basis import BasisGram
 from .lowrank import LowRankGram
 from .maps import Landmarks, Maps, Source, anchor, features, join, piece_rows, pieces, precision
 
@@ -21,11 +22,11 @@ TINY = 1e-13  # of the largest: squared lengths of features that are as good as 
 class Factors:
     """Kernels on the training samples as features, and the way for new samples to get theirs."""
 
-    gram: LowRankGram  # the kernels that are not zero
+    gram: LowRankGram | BasisGram  # the kernels that are not zero
     kept: np.ndarray  # (a,) positions among all kernels of those in `gram`
     scales: np.ndarray  # (m,) factor of each kernel, 0 where it was left out
     lost: np.ndarray  # (m,) share of each kernel's trace that its features lack
-    maps: Maps
+    maps: Any  # from samples to features
 
 
 @dataclass(frozen=True)

@@ -208,6 +208,19 @@ class LowRankGram(FactorGram, CombinableGram):
         columns = np.concatenate([np.arange(s, s + r) for s, r in zip(starts, ranks, strict=True)])
         return LowRankGram(namespace(self.features).take(self.features, self.positions(columns), axis=1), ranks)
 
+    def on(self, features: Array) -> LowRankGram:
+        """Return the same kernels on other samples, given by their features."""
+        return LowRankGram(features, self.ranks if features.shape[1] == self.columns else [features.shape[1]])
+
+    def rescaled(self, factors: np.ndarray) -> LowRankGram:
+        """Return the stack with each kernel times its factor (a copy)."""
+        xp, V = namespace(self.features), self.features
+        return LowRankGram(xp.astype(V * self.per_column(np.sqrt(factors)), V.dtype, copy=False), self.ranks)
+
+    def to_host(self) -> LowRankGram:
+        """Return the same in the computer's own memory."""
+        return self if is_numpy(self.features) else LowRankGram(to_host(self.features), self.ranks)
+
     def positions(self, index: Any) -> Array:
         """Return positions of samples as an array beside the features."""
         return index if is_numpy(self.features) or not is_numpy(index) else like(self.features, index, "int64")

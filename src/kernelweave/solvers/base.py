@@ -187,7 +187,7 @@ def unit_of(problem: Problem) -> float:
     half = 0.5 * float(np.ptp(linear))
     if half > 0:
         return half
-    return float(problem.dual_sum or 1.0) * float(np.mean(to_host(problem.gram.diagonal()))) or 1.0
+    return float(problem.dual_sum or 1.0) * float(np.mean(problem.gram.mean_diagonal())) or 1.0
 
 
 def entries(problem: Problem) -> EntryGram:
