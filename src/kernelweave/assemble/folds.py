@@ -13,6 +13,7 @@ from ..arrays import Array, is_foreign, like, namespace
 from ..grams import DenseGram
 from ..kernels import Kernel
 from .base import Assembly
+from .exact import TensorAssembly, from_tensors
 from .factors import FactorAssembly
 from .parameters import Options
 from .stacks import KernelAssembly, assembled, from_samples
@@ -102,8 +103,9 @@ class SampleFold(Fold):
     test: Any  # (t, d)
     kernels: list[Kernel]
 
-    def scaled(self, options: Options, weight: np.ndarray) -> KernelAssembly:
-        return from_samples(self.samples, self.kernels, replace(options, missing="refuse"), weight=weight)
+    def scaled(self, options: Options, weight: Array) -> Assembly:
+        make = from_tensors if is_foreign(self.samples) else from_samples
+        return make(self.samples, self.kernels, replace(options, missing="refuse"), weight=weight)
 
 
 def fold_of(made: Assembly, train: np.ndarray, test: np.ndarray) -> Fold:
@@ -122,6 +124,9 @@ def fold_of(made: Assembly, train: np.ndarray, test: np.ndarray) -> Fold:
         xp, V = namespace(made.gram.features), made.gram.features
         one, other = (xp.take(V, made.gram.positions(part), axis=0) for part in (train, test))
         return FactorFold(one, other, made)
+    if isinstance(made, TensorAssembly):
+        kernels = [made.kernels[k] for k in made.kept]
+        return SampleFold(rows_of(made.X, train), rows_of(made.X, test), kernels)
     assert isinstance(made, KernelAssembly)
     if isinstance(made.gram, DenseGram):
         stack, names = made.gram.stack, [made.names[k] for k in made.kept]

@@ -35,6 +35,7 @@ from ..assemble import (
     from_factors,
     from_samples,
     from_stack,
+    from_tensors,
     paired,
     read_stack,
     read_tensor,
@@ -226,12 +227,7 @@ class MKLEstimator(Parts):
         return self._validated(X)
 
     def _read_tensors(self, X: Array) -> Array:
-        """Check samples of another library; kernels as matrices are NumPy's, so only features can be theirs."""
-        if self.approximation is None:
-            raise TypeError(
-                f"X is a {kind_of(X)}, which would have to be copied to NumPy: use approximation='nystroem', which "
-                "works where X is, or convert X yourself."
-            )
+        """Check samples of another library."""
         X = read_tensor(X)
         validate_data(self, X, skip_check_array=True)
         return X
@@ -352,7 +348,8 @@ class MKLEstimator(Parts):
             X = namespace(X).take(X, targets.rows, axis=0) if is_foreign(X) else X[targets.rows]
         given = {"weight": targets.weight, **self._column_facts(frame)}
         if options.approximation is None:
-            return from_samples(X, self._bank, options, **given)
+            make = from_tensors if is_foreign(X) else from_samples
+            return make(X, self._bank, options, **given)
         listed = whole or not options.approximation.exact or options.complexity is not None or not self._on_bank()
         effects = None if listed else unlisted(self._bank)
         if effects is not None:

@@ -17,6 +17,7 @@ from .effects import EffectsGram
 from .factorproducts import FactorProducts
 from .lowrank import LowRankGram
 from .products import ProductGram, products_for
+from .tensors import TensorGram
 
 __all__ = [
     "Approximation",
@@ -39,6 +40,7 @@ __all__ = [
     "ProductStack",
     "RandomFeatures",
     "SharedBasis",
+    "TensorGram",
     "make_approximation",
     "products_for",
 ]

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import qr
+from scipy.linalg import qr, solve_triangular
+from scipy.linalg.lapack import dpstrf
 
 from ..arrays import Array, cast, device_of, like, namespace, to_host
-from ..kernels import Kernel, evaluate
+from ..kernels import Kernel
 from .basis import BasisGram, Part
-from .factors import Factors, Job, beside, refuse_infinite, whiteners
+from .factors import Factors, Job, refuse_infinite, whiteners
 from .landmarks import draw_landmarks
 from .lowrank import LowRankGram
-from .maps import Landmarks, anchor, pieces, precision, take_rows
+from .maps import anchor, pieces, precision, take_rows
 
 SAMPLES = 1000  # on which functions are chosen and cores are found, at least
 PER_FUNCTION = 5  # of them for each function, at least
 OFFERED = 16  # functions to choose from for each function of the basis; large banks offer fewer of each kernel
 SPARE = 20  # rows of the sketch beyond the functions to choose
 CUT = 1e-10  # of the largest singular value of the functions: what is below is rounding
-FAINT = 1e-9  # share of a kernel's trace that the smallest columns of its core may be left out for
+LEFT = 1e-8  # of its largest value: what a kernel among landmarks may have left where its factorisation ends
+FAINT = 1e-9  # share of a kernel's trace that the smallest columns of its core's root may be left out for
+MORE = 1e-2  # the same, of what is lost of the trace in any case
 LOOK = 500  # samples on which the error of each kernel is measured
 FIRST = 128  # landmarks tried first where a tolerance decides how many functions there are
 MOST = 2048  # landmarks tried last
@@ -154,37 +157,32 @@ class _Sample:
     Z: Any  # (p, d)
     X: Any  # (s, d)
 
-    def __iter__(self) -> Iterator[tuple[int, Array]]:
-        """Yield every kernel's place and its matrix between samples and landmarks, in double precision."""
-        double = namespace(anchor(self.X)).float64
-        for place, matrix in evaluate(self.kernels, self.X, self.Z):
-            yield place, cast(matrix, double)
+    def columns(self, place: int, marks: np.ndarray) -> Array:  # (s, marks)
+        """Return a kernel between the samples and some landmarks, in double precision."""
+        matrix = self.kernels[place](self.X, take_rows(self.Z, marks))
+        if not bool(namespace(matrix).all(namespace(matrix).isfinite(matrix))):
+            refuse_infinite(self.kernels[place])
+        return cast(matrix, namespace(matrix).float64)
 
     def chosen(self, count: int, rng: np.random.RandomState) -> list[tuple[int, int]]:
         """Return pairs of a kernel and a landmark, most telling first: pivots of the functions that are offered.
 
         Each kernel counts alike, whatever its size. Pivoting sees a random sketch of the functions.
         """
-        p = self.Z.shape[0]
-        offers = max(1, min(p, -(-OFFERED * count // len(self.kernels))))
-        sketch = rng.normal(size=(min(count + SPARE, self.X.shape[0]), self.X.shape[0]))
-        if sketch.shape[0] == self.X.shape[0]:
-            sketch = np.eye(self.X.shape[0])
-        beside_samples = like(anchor(self.X), sketch)
-        tables, owners = {}, {}
-        for place, matrix in self:
+        p, s, m = self.Z.shape[0], self.X.shape[0], len(self.kernels)
+        offers = max(1, min(p, -(-OFFERED * count // m)))
+        sketch = np.eye(s) if count + SPARE >= s else rng.normal(size=(count + SPARE, s))
+        sketch = like(anchor(self.X), sketch)
+        tables, pairs = [], []
+        for place in range(m):
             marks = (np.arange(offers) * p // offers + place) % p
-            table = to_host(beside_samples @ matrix)[:, marks]
+            table = to_host(sketch @ self.columns(place, marks))
             size = float(np.linalg.norm(table))
-            if not np.isfinite(size):
-                refuse_infinite(self.kernels[place])
-            tables[place] = table / (size / offers**0.5 if size > 0 else 1.0)
-            owners[place] = [(place, int(mark)) for mark in marks]
-        table = np.concatenate([tables[place] for place in range(len(self.kernels))], axis=1)
-        R, pivots = qr(table, mode="r", pivoting=True, check_finite=False)
+            tables.append(table / (size / offers**0.5 if size > 0 else 1.0))
+            pairs += [(place, int(mark)) for mark in marks]
+        R, pivots = qr(np.concatenate(tables, axis=1), mode="r", pivoting=True, check_finite=False)
         telling = np.abs(np.diag(R)) > CUT * max(abs(R[0, 0]), 1e-300)
-        every = [pair for place in range(len(self.kernels)) for pair in owners[place]]
-        return [every[i] for i in pivots[: min(count, int(telling.sum()))]] or every[:1]
+        return [pairs[i] for i in pivots[: min(count, int(telling.sum()))]] or pairs[:1]
 
     def functions(self, pairs: Sequence[tuple[int, int]], turn: Any = None) -> Functions:
         """Return the functions of some pairs, kernel by kernel."""
@@ -208,15 +206,13 @@ class _Sample:
 
     def cores(self, Q: Array) -> list[np.ndarray]:
         """Return each kernel's root in the basis Q (s, r): what it has of it at the landmarks, projected."""
-        xp, s = namespace(Q), self.X.shape[0]
-        mixes = whiteners(self.kernels, self.Z, self.job, None)
-        found: dict[int, np.ndarray] = {}
-        for place, matrix in self:
-            root = to_host((xp.matrix_transpose(Q) @ matrix / s) @ like(Q, mixes[place]))
-            if not np.all(np.isfinite(root)):
-                refuse_infinite(self.kernels[place])
-            found[place] = _without_faint(root)
-        return [found[place] for place in range(len(self.kernels))]
+        xp, s, roots = namespace(Q), self.X.shape[0], []
+        for place, kernel in enumerate(self.kernels):
+            marks, mix = _inverse_root(kernel, self.Z, self.job)
+            root = to_host((xp.matrix_transpose(Q) @ self.columns(place, marks) / s) @ like(Q, mix))
+            trace = float(xp.sum(cast(kernel.diagonal(self.X), xp.float64))) / s
+            roots.append(_without_faint(root, trace))
+        return roots
 
     def lost(self, Q: Array) -> np.ndarray:  # (kernels, r)
         """Return the share of each kernel's trace at the samples that the first columns of Q lack, for each number."""
@@ -229,11 +225,29 @@ class _Sample:
         return np.array(losses)
 
 
-def _without_faint(root: np.ndarray) -> np.ndarray:  # (r, p) -> (r, fewer)
-    """Return the root of a core without columns that hardly count."""
+def _inverse_root(kernel: Kernel, Z: Any, job: Job) -> tuple[np.ndarray, np.ndarray]:
+    """Return positions of landmarks, and W with ``W W'`` the inverse of the kernel among them, up to rounding.
+
+    They are the pivots of a Cholesky factorisation, which ends where nothing is left: a wide kernel needs few.
+    """
+    if not kernel.psd:  # whose negative part is left out
+        return np.arange(Z.shape[0]), whiteners([kernel], Z, job, None)[0]
+    K = to_host(kernel(cast(Z, namespace(anchor(Z)).float64)))
+    if not np.all(np.isfinite(K)):
+        refuse_infinite(kernel)
+    floor = max(LEFT, 10 * precision(job.X)) * max(float(K.diagonal().max()), 0.0)
+    factor, pivots, rank, _ = dpstrf(K, tol=floor, lower=1)
+    if not rank or not floor:
+        return np.zeros(1, dtype=int), np.zeros((1, 1))
+    return pivots[:rank] - 1, solve_triangular(factor[:rank, :rank], np.eye(rank), lower=True).T
+
+
+def _without_faint(root: np.ndarray, trace: float) -> np.ndarray:  # (r, p) -> (r, fewer)
+    """Return the root of a core without columns that add next to nothing to what is lost of the trace anyway."""
     squares = np.sum(root**2, axis=0)
+    spare = max(FAINT * trace, MORE * (trace - float(squares.sum())))
     order = np.argsort(squares)
-    faint = order[np.cumsum(squares[order]) <= FAINT * squares.sum()][: root.shape[1] - 1]
+    faint = order[np.cumsum(squares[order]) <= spare][: root.shape[1] - 1]
     return np.delete(root, faint, axis=1)
 
 

@@ -125,8 +125,7 @@ def takes_loss(loss: BoundLoss, kinds: tuple[str, ...]) -> bool:
         return True
     if loss.terms is not None:
         return ("entropic" if loss.terms.entropic else "quadratic") in kinds
-    known = loss.compiled
-    return known is not None and {MARGIN: "margin", SOFTMAX: "softmax"}.get(known[0]) in kinds
+    return loss.rows is not None and {MARGIN: "margin", SOFTMAX: "softmax"}.get(loss.rows) in kinds
 
 
 def l1_only(problem: Problem) -> str | None:

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, like, namespace, to_host
-from ..grams import CombinableGram, FactorGram
+from ..grams import CombinableGram, FactorGram, TensorGram
 from ..penalties import Fixed
 from ..penalties.base import MixingPenalty
 from ..problem import Certificate, Point, Problem, Status
-from .base import Solver, combinable, factors, no_gradient, without_faint_shares
+from .base import Solver, factors, no_gradient, without_faint_shares
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class NewtonCGState:
 
     penalty: MixingPenalty
     beta: Array  # as the problem's duals are
-    g: Array  # (n, m) or (c, n, m) outputs K_k beta
+    g: Array  # what the kernels make of beta: their outputs, or sums of their features
     q: np.ndarray  # (m,)
     f: Array  # K_w beta
     bias: Any
@@ -77,7 +77,7 @@ class NewtonCG(Solver):
     """
 
     name = "newton-cg"
-    needs = (FactorGram, CombinableGram)
+    needs = (FactorGram, CombinableGram, TensorGram)
     takes = ("smooth",)
     biasless = True
     several = True
@@ -94,7 +94,7 @@ class NewtonCG(Solver):
         state = NewtonCGState(flat, start if started else zero, None, np.zeros(m), zero, 0.0, np.inf, tol)
         self.refresh(problem, state)
         if started:
-            _follow(problem, state, problem.penalty.stage(state.q, strength=SETTINGS.strength))
+            follow(problem, state, problem.penalty.stage(state.q, strength=SETTINGS.strength))
         return state
 
     def step(self, problem: Problem, state: NewtonCGState) -> bool:
@@ -105,7 +105,7 @@ class NewtonCG(Solver):
         moved = _search(problem, state, x, -system.inner(system.residual, change))
         state.stuck = 0 if moved else state.stuck + 1
         if state.penalty.fixed and not problem.penalty.fixed:
-            _follow(problem, state, problem.penalty.stage(state.q, strength=SETTINGS.strength))
+            follow(problem, state, problem.penalty.stage(state.q, strength=SETTINGS.strength))
         return True
 
     def read(self, problem: Problem, state: NewtonCGState) -> Point:
@@ -119,51 +119,99 @@ class NewtonCG(Solver):
         state.width = width
         if state.penalty.mixing_gap(state.q) > SETTINGS.behind * width:
             floor = SETTINGS.floor * state.tol
-            _follow(problem, state, state.penalty.next_stage(state.q, SETTINGS.growth, SETTINGS.strongest, floor))
+            follow(problem, state, state.penalty.next_stage(state.q, SETTINGS.growth, SETTINGS.strongest, floor))
             state.stuck = 0
         return Status.STALLED if state.stuck >= SETTINGS.patience else None
 
     def refresh(self, problem: Problem, state: NewtonCGState) -> None:
-        state.g = _products(problem, state.beta)
-        state.q = np.maximum(_along(state.beta, state.g), 0.0)
-        _follow(problem, state, state.penalty)
+        form = form_of(problem)
+        state.g = form.products(state.beta)
+        state.q = np.maximum(form.along(state.beta, state.g, state.g), 0.0)
+        follow(problem, state, state.penalty)
 
     def finish(self, problem: Problem, point: Point) -> list[Point]:
         return without_faint_shares(problem, point)
 
 
-def _products(problem: Problem, beta: Array) -> Array:
-    gram = problem.gram
-    return combinable(problem).products(beta) if isinstance(gram, CombinableGram) else _one_by_one(problem, beta)
+class _Outputs:
+    """Kernels as matrices: what they make of duals is the output of each, (n, m) or (c, n, m)."""
+
+    def __init__(self, problem: Problem):
+        assert isinstance(problem.gram, CombinableGram | TensorGram)
+        self.gram, self.n = problem.gram, problem.n
+
+    def products(self, beta: Array) -> Array:
+        """Return what the kernels make of duals."""
+        return self.gram.products(beta)
+
+    def along(self, x: Array, made: Array, g: Array) -> np.ndarray:  # (m,)
+        """Return ``x' K_k beta`` of every kernel, from what they make of x and of beta, summed over columns."""
+        xp = namespace(x)
+        if x.ndim == 1:
+            return to_host(xp.matrix_transpose(g) @ x)
+        return to_host(sum(xp.matrix_transpose(g[c, ...]) @ x[:, c] for c in range(x.shape[1])))
+
+    def mixed(self, g: Array, weights: np.ndarray) -> Array:
+        """Return the weighted sum of the kernels' outputs, as decision values are."""
+        xp, w = namespace(g), like(g, weights)
+        return g @ w if g.ndim == 2 else xp.matrix_transpose(g @ w)
+
+    def smooth(self, weights: np.ndarray, bend: np.ndarray | None, g: Array) -> Callable[[Array], Array]:
+        """Return what multiplies with the derivative of the decision values by the duals."""
+        kernel = self._kernel(weights)
+
+        def times(x: Array) -> Array:
+            out = kernel(x)
+            return out if bend is None else out + self.mixed(g, bend @ self.along(x, g, g))
+
+        return times
 
 
-def _one_by_one(problem: Problem, beta: Array) -> Array:
-    """Return the outputs of every kernel of features that offer no more than products with all of them."""
-    gram, m = factors(problem), problem.gram.shape[1]
-    u = gram.rmatvec(beta)
-    parts = [gram.matvec(gram.scale_blocks(np.eye(m)[k], u)) for k in range(m)]
-    xp = namespace(parts[0])
-    return xp.stack(parts, axis=1) if beta.ndim == 1 else xp.permute_dims(xp.stack(parts, axis=2), (1, 0, 2))
+    def _kernel(self, weights: np.ndarray) -> Callable[[Array], Array]:
+        """Return what multiplies with the weighted sum of the kernels."""
+        if isinstance(self.gram, TensorGram):
+            return self.gram.multiplier(weights)
+        kernel = self.gram.combine(np.arange(self.n), weights)
+        return lambda x: kernel @ x
 
 
-def _along(x: Array, g: Array) -> np.ndarray:  # (m,)
-    """Return ``x' K_k beta`` of every kernel from its outputs, summed over columns."""
-    xp = namespace(x)
-    if x.ndim == 1:
-        return to_host(xp.matrix_transpose(g) @ x)
-    return to_host(sum(xp.matrix_transpose(g[c, ...]) @ x[:, c] for c in range(x.shape[1])))
+class _Sums:
+    """Kernels as features: what they make of duals is ``V'beta``, (D,) or (D, c), and nothing has the size (n, m)."""
+
+    def __init__(self, problem: Problem):
+        self.gram = factors(problem)
+
+    def products(self, beta: Array) -> Array:
+        return self.gram.rmatvec(beta)
+
+    def along(self, x: Array, made: Array, g: Array) -> np.ndarray:
+        return self.gram.inner(made, g)
+
+    def mixed(self, g: Array, weights: np.ndarray) -> Array:
+        return self.gram.matvec(self.gram.scale_blocks(weights, g))
+
+    def smooth(self, weights: np.ndarray, bend: np.ndarray | None, g: Array) -> Callable[[Array], Array]:
+        gram = self.gram
+
+        def times(x: Array) -> Array:
+            u = gram.rmatvec(x)
+            moved = gram.scale_blocks(weights, u)
+            if bend is not None:
+                moved = moved + gram.scale_blocks(bend @ gram.inner(u, g), g)
+            return gram.matvec(moved)
+
+        return times
 
 
-def _mixed(g: Array, weights: np.ndarray) -> Array:
-    """Return the weighted sum of the kernels' outputs, as decision values are."""
-    xp, w = namespace(g), like(g, weights)
-    return g @ w if g.ndim == 2 else xp.matrix_transpose(g @ w)
+def form_of(problem: Problem) -> _Outputs | _Sums:
+    """Return how kernels are seen: through their features where they have any."""
+    return _Sums(problem) if isinstance(problem.gram, FactorGram) else _Outputs(problem)
 
 
-def _follow(problem: Problem, state: NewtonCGState, penalty: MixingPenalty) -> None:
+def follow(problem: Problem, state: NewtonCGState, penalty: MixingPenalty) -> None:
     """Take a penalty to follow: its weights, decision values and objective."""
     state.penalty = penalty
-    state.f = _mixed(state.g, penalty.weights(state.q))
+    state.f = form_of(problem).mixed(state.g, penalty.weights(state.q))
     state.value, state.bias = _objective(problem, penalty, state.q, state.f, state.bias)
 
 
@@ -177,8 +225,9 @@ def _objective(problem: Problem, penalty: MixingPenalty, q: np.ndarray, f: Array
 def _leave_nothing(problem: Problem, state: NewtonCGState) -> None:
     """Leave the model without kernels, where they have a price, along the duals that its errors ask for."""
     beta = problem.feasible(-problem.loss.slope(state.f + state.bias))
-    g = _products(problem, beta)
-    q = np.maximum(_along(beta, g), 0.0)
+    form = form_of(problem)
+    g = form.products(beta)
+    q = np.maximum(form.along(beta, g, g), 0.0)
     if not state.penalty.weights(q).any():
         return
     low, high = 0.0, 1.0  # multiples of the duals between which the first kernel comes in
@@ -187,7 +236,7 @@ def _leave_nothing(problem: Problem, state: NewtonCGState) -> None:
         low, high = (low, middle) if state.penalty.weights(middle**2 * q).any() else (middle, high)
     for halving in range(SETTINGS.halvings):
         t = high + (1.0 - high) * 0.5**halving
-        f = t * _mixed(g, state.penalty.weights(t**2 * q))
+        f = t * form.mixed(g, state.penalty.weights(t**2 * q))
         value, bias = _objective(problem, state.penalty, t**2 * q, f, state.bias)
         if value < state.value:
             state.beta, state.g, state.q = t * beta, t * g, t**2 * q
@@ -201,9 +250,9 @@ class _System:
     def __init__(self, problem: Problem, state: NewtonCGState):
         self.problem, self.state = problem, state
         weights = state.penalty.weights(state.q)
-        self.kernel = _combined(problem, weights)
         curvature = state.penalty.curvature(state.q)
-        self.bend = 2.0 * curvature if state.q.any() and np.any(curvature) else None
+        bend = 2.0 * curvature if state.q.any() and np.any(curvature) else None
+        self.smooth = form_of(problem).smooth(weights, bend, state.g)  # what returns ``S x``
         self.f = state.f + state.bias
         self.residual = -problem.loss.slope(self.f) - state.beta
         self.ones = _constants(problem)
@@ -213,13 +262,6 @@ class _System:
 
     def inner(self, a: Array, b: Array) -> float:
         return float(namespace(a).sum(a * b))
-
-    def smooth(self, x: Array) -> Array:
-        """Return ``S x``."""
-        out = self.kernel(x)
-        if self.bend is None:
-            return out
-        return out + _mixed(self.state.g, self.bend @ _along(x, self.state.g))
 
     def curved(self, x: Array) -> Array:
         """Return the curvature of the loss at its best bias times ``x``."""
@@ -249,15 +291,6 @@ class _System:
         return x, change
 
 
-def _combined(problem: Problem, weights: np.ndarray) -> Callable[[Array], Array]:
-    """Return what multiplies with the combined kernel: formed where entries can be read, else through the features."""
-    gram = problem.gram
-    if isinstance(gram, FactorGram):
-        return lambda x: gram.matvec(gram.scale_blocks(weights, gram.rmatvec(x)))
-    kernel = combinable(problem).combine(np.arange(problem.n), weights)
-    return lambda x: kernel @ x
-
-
 def _constants(problem: Problem) -> list[Array]:
     """Return the directions in which a bias moves decision values: one for each column, none without a bias."""
     if not problem.bias:
@@ -270,11 +303,12 @@ def _constants(problem: Problem) -> list[Array]:
 
 def _search(problem: Problem, state: NewtonCGState, x: Array, slope: float) -> bool:
     """Go along x as far as the objective falls enough; False where it does not, as seen in floating point."""
-    g = _products(problem, x)
-    along, bend, t = _along(x, state.g), np.maximum(_along(x, g), 0.0), 1.0
+    form = form_of(problem)
+    g = form.products(x)
+    along, bend, t = form.along(x, g, state.g), np.maximum(form.along(x, g, g), 0.0), 1.0
     for _ in range(SETTINGS.halvings):
         q = np.maximum(state.q + t * (2.0 * along + t * bend), 0.0)
-        f = _mixed(state.g + t * g, state.penalty.weights(q))
+        f = form.mixed(state.g + t * g, state.penalty.weights(q))
         value, bias = _objective(problem, state.penalty, q, f, state.bias)
         if value < state.value + SETTINGS.armijo * t * min(slope, 0.0):
             state.beta, state.g = state.beta + t * x, state.g + t * g
