@@ -10,10 +10,10 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 from ..arrays import Array, is_foreign, like, namespace
-from ..grams import DenseGram, LowRankGram
+from ..grams import DenseGram, FactorGram, LowRankGram
 from ..kernels import Kernel
 from .base import Assembly
-from .factors import FactorAssembly
+from .factors import FactorAssembly, stored_features
 from .parameters import Options
 from .stacks import KernelAssembly, assembled, from_samples
 from .targets import Targets
@@ -94,7 +94,7 @@ class FactorFold(Fold):
         return gram_of(self.test, gram).matvec(z * columns)
 
 
-def gram_of(features: Array, made: LowRankGram) -> LowRankGram:
+def gram_of(features: Array, made: FactorGram) -> LowRankGram:
     """Return the kernels of other rows of the same features."""
     return LowRankGram(features, made.ranks)
 
@@ -124,8 +124,8 @@ def fold_of(made: Assembly, train: np.ndarray, test: np.ndarray) -> Fold:
     (1, 3, 2)
     """
     if isinstance(made, FactorAssembly):
-        xp, V = namespace(made.gram.features), made.gram.features
-        one, other = (xp.take(V, made.gram.positions(part), axis=0) for part in (train, test))
+        V = stored_features(made.gram, "cross-validation on kernels that are computed once")
+        one, other = (namespace(V).take(V, gram_of(V, made.gram).positions(part), axis=0) for part in (train, test))
         return FactorFold(one, other, made)
     assert isinstance(made, KernelAssembly)
     if isinstance(made.gram, DenseGram):

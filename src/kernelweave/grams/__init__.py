@@ -10,16 +10,19 @@ from .approximations import (
 )
 from .base import BankGram, CombinableGram, EntryGram, FactorGram, GramStack, ProductStack
 from .cached import CachedGram
+from .chunked import ChunkedGram
 from .dense import DenseGram
 from .effects import EffectsGram
 from .factorproducts import FactorProducts
 from .lowrank import LowRankGram
 from .products import ProductGram, products_for
+from .recomputed import RecomputedGram
 
 __all__ = [
     "Approximation",
     "BankGram",
     "CachedGram",
+    "ChunkedGram",
     "CombinableGram",
     "DenseGram",
     "EffectsGram",
@@ -34,6 +37,7 @@ __all__ = [
     "ProductGram",
     "ProductStack",
     "RandomFeatures",
+    "RecomputedGram",
     "make_approximation",
     "products_for",
 ]

@@ -93,7 +93,7 @@ def _on_factors(problem: Problem, tol: float) -> Solver:
     loss, host = problem.loss, factors(problem).host_features is not None
     if loss.smooth and (loss.several or loss.terms is None):
         return NewtonCG()
-    if loss.several or not problem.bias:
+    if loss.several or (host and not problem.bias):
         return _rows_or_table(problem)
     if host and loss.quadratic and factors(problem).columns >= SETTINGS.slim * problem.n:
         return SQP()  # kernels between samples are the smaller side

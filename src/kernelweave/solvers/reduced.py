@@ -40,7 +40,8 @@ class Reduced:
     their Jacobian, U the parts of u as columns of a block diagonal matrix. With ``S = L L'`` and ``z = L'V'x`` this is
     ``(I + L'GL) z = L'(V'(c + theta r) - G p)`` in D + m unknowns, where ``G = V' diag(theta) V`` less its mean. On the
     computer's own processor G is formed from the samples that matter, in the precision of the features, and
-    conjugate gradients on all samples in float64 make up for the rest; an accelerator forms all of it in float64.
+    conjugate gradients on all samples in float64 make up for the rest; an accelerator forms all of it in float64, and so
+    do features whose every product is a pass over the samples.
 
     Parameters
     ----------
@@ -64,7 +65,8 @@ class Reduced:
         bias: bool = True,
     ):
         self.gram, self.theta, self.close, self.bias = gram, theta, close, bias
-        self.total, self.sums = self._mass(theta), gram.rmatvec(theta)
+        self.total = self._mass(theta)
+        self.sums: Array = None if gram.costly else gram.rmatvec(theta)
         self.root = gram.per_column(np.sqrt(np.maximum(weights, 0.0)))
         self.bend = u[:, None] * gram.asarray(np.repeat(_root(2.0 * jacobian), gram.ranks, axis=0))  # (D, r)
         self.exact = False  # whether the matrix factored is that of all samples, in double precision
@@ -81,7 +83,11 @@ class Reduced:
 
     def _factored(self, rough: bool) -> tuple[Array, Callable[[Array], Array] | None]:
         """Return G, perhaps from some samples only, and what solves with ``I + L'GL``."""
-        xp, theta, rows, sums, total = namespace(self.theta), self.theta, None, self.sums, self.total
+        if self.gram.costly:  # one pass for all samples is less than the passes of conjugate gradients
+            self.exact = True
+            G, self.sums = self.gram.moments(self.theta)
+            return self._solvable(G - self.sums[:, None] * (self.sums / self.total)[None, :])
+        theta, rows, sums, total = self.theta, None, self.sums, self.total
         if rough and self.gram.on_host:
             theta, rows = samples_that_matter(theta, SETTINGS.spare)
         elif rough:
@@ -89,7 +95,12 @@ class Reduced:
         self.exact = rows is None and not self.gram.on_host
         if rows is not None:
             sums, total = self.gram.rmatvec(theta), self._mass(theta)
-        G = self.gram.weighted(theta, rows, rough=rough and self.gram.on_host) - sums[:, None] * (sums / total)[None, :]
+        G = self.gram.weighted(theta, rows, rough=rough and self.gram.on_host)
+        return self._solvable(G - sums[:, None] * (sums / total)[None, :])
+
+    def _solvable(self, G: Array) -> tuple[Array, Callable[[Array], Array] | None]:
+        """Return G, and what solves with ``I + L'GL``."""
+        xp = namespace(G)
         right = xp.concat([G * self.root[None, :], G @ self.bend], axis=1)
         A = xp.concat([self.root[:, None] * right, xp.matrix_transpose(self.bend) @ right], axis=0)
         return G, cholesky(A + xp.eye(A.shape[0], dtype=A.dtype, device=device_of(A)))
