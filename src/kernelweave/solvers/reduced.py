@@ -20,6 +20,7 @@ class ReducedSettings:
     drawn: int = 500  #: samples for each column from which an accelerator forms the matrix, where there are many more
     golden: float = 0.6180339887498949  #: whose multiples fill the unit interval evenly
     spare: float = 0.1  #: weight of the samples, together, that may be left out of the factored matrix
+    trusted: float = 1e-7  #: relative error asked for, from which on the matrix of all samples needs no correction
     patience: int = 30  #: corrections after which a direction is taken as it is
     diverged: float = 1e3  #: times the least error so far: beyond it corrections only do harm
     vanished: float = 1e-14  #: share of the largest eigenvalue of the weights' Jacobian that counts as none
@@ -74,7 +75,8 @@ class Reduced:
         self.failed = inverse is None  # whether a better matrix would have helped
         if inverse is None:
             self.G, inverse = self._factored(rough=False)
-        self.exact = self.exact and inverse is not None
+        v = self.root * self.root * u
+        self.exact = self.exact and inverse is not None and close >= SETTINGS.trusted * _norm(v)
         self.inverse: Callable[[Array], Array] = inverse or (lambda z: z)
 
     def _mass(self, theta: Array) -> float:
