@@ -14,7 +14,7 @@ from ..grams import DenseGram
 from ..kernels import Kernel
 from .base import Assembly
 from .exact import TensorAssembly, from_tensors
-from .factors import FactorAssembly
+from .factors import FactorAssembly, stored_features
 from .parameters import Options
 from .stacks import KernelAssembly, assembled, from_samples
 from .targets import Targets
@@ -121,8 +121,8 @@ def fold_of(made: Assembly, train: np.ndarray, test: np.ndarray) -> Fold:
     (1, 3, 2)
     """
     if isinstance(made, FactorAssembly):
-        xp, V = namespace(made.gram.features), made.gram.features
-        one, other = (xp.take(V, made.gram.positions(part), axis=0) for part in (train, test))
+        V = stored_features(made.gram, "cross-validation on kernels that are computed once")
+        one, other = (namespace(V).take(V, made.gram.on(V).positions(part), axis=0) for part in (train, test))
         return FactorFold(one, other, made)
     if isinstance(made, TensorAssembly):
         kernels = [made.kernels[k] for k in made.kept]

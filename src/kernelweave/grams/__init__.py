@@ -12,11 +12,13 @@ from .approximations import (
 from .base import BankGram, CombinableGram, EntryGram, FactorGram, GramStack, ProductStack
 from .basis import BasisGram, Part
 from .cached import CachedGram
+from .chunked import ChunkedGram
 from .dense import DenseGram
 from .effects import EffectsGram
 from .factorproducts import FactorProducts
 from .lowrank import LowRankGram
 from .products import ProductGram, products_for
+from .recomputed import RecomputedGram
 from .tensors import TensorGram
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "BankGram",
     "BasisGram",
     "CachedGram",
+    "ChunkedGram",
     "CombinableGram",
     "DenseGram",
     "EffectsGram",
@@ -39,6 +42,7 @@ __all__ = [
     "ProductGram",
     "ProductStack",
     "RandomFeatures",
+    "RecomputedGram",
     "SharedBasis",
     "TensorGram",
     "make_approximation",

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from ..arrays import dtype_name, to_host
+from ..chunks import Chunks
 from ..kernels import RBF, Kernel, Laplacian, Normalised, Scaled
 from ..kernels.base import known_features
 from .factors import Factors, Job, beside, build, cut_to, whiteners
@@ -50,8 +51,9 @@ class Approximation(BaseEstimator, ABC):
         ----------
         kernels : list of Kernel
             Resolved on X.
-        X : array or CSR matrix of shape (n, d)
-            The samples; the features lie in their library and on their device.
+        X : array or CSR matrix of shape (n, d), or Chunks
+            The samples; the features lie in their library and on their device. Of samples in chunks, a sample decides
+            on landmarks.
         share : array of shape (n,)
             Weights of the samples, which sum to 1.
         normalize : None, "trace", "center" or "diagonal"
@@ -62,7 +64,7 @@ class Approximation(BaseEstimator, ABC):
         dtype : "float32" or "float64", optional
             Precision of the features; that of X if None.
         memory : float, optional
-            Bytes that the features may take.
+            Bytes that the features may take; where they would take more, they are made from X at every pass.
         progress : bool, default=False
             Whether to show a bar.
         whole : bool, default=False
@@ -73,8 +75,9 @@ class Approximation(BaseEstimator, ABC):
         Factors
             Within each kernel the features are orthogonal and ordered by size, unless they are kept whole.
         """
-        job = Job(list(kernels), X, share, normalize, dtype or dtype_name(X), memory, progress, whole)
         rng = check_random_state(random_state)
+        rows, sample = (X, X.sample) if isinstance(X, Chunks) else (None, X)
+        job = Job(list(kernels), sample, share, normalize, dtype or dtype_name(X), memory, progress, whole, rows)
         with np.errstate(over="ignore", invalid="ignore"):  # told by the kernel's name
             return self._factors(job, rng)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ..arrays import Array, to_host
+from ..arrays import Array, namespace, to_host
 
 
 class GramStack(ABC):
@@ -205,13 +206,52 @@ class FactorGram(GramStack):
     ) -> Array:  # (D, D)
         """Return ``V' diag(theta) V``; ``rough`` multiplies in the features' precision."""
 
-    @abstractmethod
+    def moments(
+        self,
+        theta: Array,  # (n,) not negative
+        rows: Array | None = None,
+        rough: bool = False,
+    ) -> tuple[Array, Array]:  # (D, D), (D,)
+        """Return `weighted` and ``V' theta``, in one pass over the samples where passes cost."""
+        return self.weighted(theta, rows, rough), self.rmatvec(theta)
+
+    @property
+    def costly(self) -> bool:
+        """Whether every product is a pass over samples that costs far more than the product."""
+        return False
+
+    @property
+    def holding(self) -> str:
+        """How the features are held, as a phrase."""
+        raise NotImplementedError
+
+    def energies(self, beta: Array) -> np.ndarray:
+        return self.squared_norms(self.rmatvec(beta))
+
+    def decision(self, beta: Array, weights: np.ndarray) -> Array:
+        return self.matvec(self.scale_blocks(weights, self.rmatvec(beta)))
+
+    def energies_and_decision(self, beta: Array, weights: np.ndarray) -> tuple[Any, Array]:
+        u = self.rmatvec(beta)
+        return self.squared_norms(u), self.matvec(self.scale_blocks(weights, u))
+
+    @property
+    def starts(self) -> np.ndarray:  # (m,)
+        """First column of each kernel."""
+        return np.concatenate([[0], np.cumsum(self.ranks)[:-1]])
+
+    def segments(self) -> Iterator[tuple[int, int]]:
+        """First column and number of columns of each kernel."""
+        return zip(self.starts.tolist(), self.ranks.tolist(), strict=True)
+
     def inner(
         self,
         u: Array,  # (D,) or (D, c)
         v: Array,  # the same
     ) -> np.ndarray:  # (m,)
         """Return ``u_k'v_k`` of each kernel's parts, on the host."""
+        products = u * v if u.ndim == 1 else namespace(u).sum(u * v, axis=1)
+        return np.add.reduceat(to_host(products), self.starts)
 
     def squared_norms(
         self,
@@ -220,20 +260,21 @@ class FactorGram(GramStack):
         """Return ``||u_k||^2`` of each kernel's part of ``u``, on the host."""
         return self.inner(u, u)
 
-    @abstractmethod
     def per_column(
         self,
         weights: np.ndarray,  # (m,)
     ) -> Array:  # (D,)
         """Return the weight of each column's kernel."""
+        return self.asarray(np.repeat(weights, self.ranks))
 
-    @abstractmethod
     def scale_blocks(
         self,
         weights: np.ndarray,  # (m,)
         u: Array,  # (D,) or (D, c)
     ) -> Array:
         """Return ``u`` with each kernel's part times its weight."""
+        columns = self.per_column(weights)
+        return columns * u if u.ndim == 1 else columns[:, None] * u
 
 
 class BankGram(GramStack):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, device_of, is_numpy, namespace, to_host
+from ..arrays import Array, device_of, is_numpy, like, namespace, to_host
 from .base import CombinableGram, FactorGram
 from .lowrank import LowRankGram
 
@@ -31,8 +31,8 @@ class BasisGram(FactorGram, CombinableGram):
 
     Parameters
     ----------
-    basis : LowRankGram
-        The basis Q (n, r) as the features of one kernel, in any library.
+    basis : FactorGram
+        The basis Q (n, r) as features, however they are held.
     parts : sequence of Part
         Columns of the basis, in order, that kernels on the same columns of the samples share; every kernel is in one.
 
@@ -46,7 +46,7 @@ class BasisGram(FactorGram, CombinableGram):
     array([5., 9.])
     """
 
-    def __init__(self, basis: LowRankGram, parts: Sequence[Part]):
+    def __init__(self, basis: FactorGram, parts: Sequence[Part]):
         self._basis, self.parts = basis, tuple(parts)
         roots = {int(k): root for part in self.parts for k, root in zip(part.kernels, part.roots, strict=True)}
         if sorted(roots) != list(range(len(roots))) or len(roots) != sum(part.kernels.size for part in self.parts):
@@ -55,13 +55,18 @@ class BasisGram(FactorGram, CombinableGram):
         if sum(widths) != basis.columns:
             raise ValueError(f"the parts have {sum(widths)} rows, but the basis has {basis.columns} columns.")
         self.ranks = np.array([roots[k].shape[1] for k in range(len(roots))], dtype=np.int64)
-        self.starts = np.concatenate([[0], np.cumsum(self.ranks)[:-1]]).astype(np.int64)
         ends = np.cumsum(widths)
         self.slices = [slice(int(end - width), int(end)) for end, width in zip(ends, widths, strict=True)]
-        order = [np.arange(self.starts[k], self.starts[k] + self.ranks[k]) for part in self.parts for k in part.kernels]
+        starts = self.starts
+        order = [np.arange(starts[k], starts[k] + self.ranks[k]) for part in self.parts for k in part.kernels]
         places = np.concatenate(order)
         self._ordered = bool(np.all(places == np.arange(places.size)))  # whether kernels come part by part
-        self._out, self._back = basis.positions(places), basis.positions(np.argsort(places))
+        self._out, self._back = self._positions(places), self._positions(np.argsort(places))
+
+    def _positions(self, index: np.ndarray) -> Array:
+        """Return positions as an array beside the basis."""
+        beside = self.asarray(np.zeros(1))
+        return index if is_numpy(beside) else like(beside, index, "int64")
 
     @cached_property
     def roots(self) -> list[Array]:  # (r, D) of each part, in the order of its kernels
@@ -77,8 +82,16 @@ class BasisGram(FactorGram, CombinableGram):
         return found
 
     @property
-    def basis(self) -> LowRankGram:
+    def basis(self) -> FactorGram:
         return self._basis
+
+    @property
+    def costly(self) -> bool:
+        return self.basis.costly
+
+    @property
+    def holding(self) -> str:
+        return self.basis.holding
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -90,7 +103,8 @@ class BasisGram(FactorGram, CombinableGram):
 
     @property
     def features(self) -> Array:
-        """The basis (n, r)."""
+        """The basis (n, r), where it is held."""
+        assert isinstance(self.basis, LowRankGram)
         return self.basis.features
 
     @property
@@ -110,7 +124,7 @@ class BasisGram(FactorGram, CombinableGram):
 
     def positions(self, index: Any) -> Array:
         """Return positions of samples as an array beside the basis."""
-        return self.basis.positions(index)
+        return self._positions(index) if is_numpy(index) else index
 
     # -- between the basis and the features of all kernels ---------------------------------------------------
 
@@ -165,12 +179,6 @@ class BasisGram(FactorGram, CombinableGram):
         owners = [np.repeat(part.kernels, [root.shape[1] for root in part.roots]) for part in self.parts]
         return [self.asarray(np.eye(self.ranks.size)[owner]) for owner in owners]
 
-    def _split(self, part: Part) -> list[Array]:
-        """Return the roots of the kernels of a part, beside the basis."""
-        table = self.roots[next(i for i, own in enumerate(self.parts) if own is part)]
-        ends = np.cumsum([root.shape[1] for root in part.roots]).tolist()
-        return [table[:, a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True)]
-
     def core(
         self,
         weights: np.ndarray,  # (m,)
@@ -185,17 +193,6 @@ class BasisGram(FactorGram, CombinableGram):
 
     # -- products ----------------------------------------------------------------------------------------------
 
-    def energies(self, beta: Array) -> np.ndarray:
-        return self.squared_norms(self.rmatvec(beta))
-
-    def decision(self, beta: Array, weights: np.ndarray) -> Array:
-        return self.matvec(self.scale_blocks(weights, self.rmatvec(beta)))
-
-    def energies_and_decision(self, beta: Array, weights: np.ndarray) -> tuple[np.ndarray, Array]:
-        """Return both products of the same duals, with one sum over the samples."""
-        u = self.rmatvec(beta)
-        return self.squared_norms(u), self.matvec(self.scale_blocks(weights, u))
-
     def rmatvec(self, beta: Array) -> Array:
         return self.unfold(self.basis.rmatvec(beta))
 
@@ -205,17 +202,6 @@ class BasisGram(FactorGram, CombinableGram):
     def weighted(self, theta: Array, rows: Array | None = None, rough: bool = False) -> Array:
         inner = self.basis.weighted(theta, rows, rough)
         return self.unfold(namespace(inner).matrix_transpose(self.unfold(inner)))
-
-    def inner(self, u: Array, v: Array) -> np.ndarray:
-        products = u * v if u.ndim == 1 else namespace(u).sum(u * v, axis=1)
-        return np.add.reduceat(to_host(products), self.starts)
-
-    def scale_blocks(self, weights: np.ndarray, u: Array) -> Array:
-        columns = self.per_column(weights)
-        return columns * u if u.ndim == 1 else columns[:, None] * u
-
-    def per_column(self, weights: np.ndarray) -> Array:
-        return self.asarray(np.repeat(weights, self.ranks))
 
     def mean_diagonal(
         self,
@@ -232,12 +218,14 @@ class BasisGram(FactorGram, CombinableGram):
 
     def diagonal(self) -> Array:  # (n, m)
         """Return ``K_k[i, i]``."""
-        xp, found = namespace(self.features), {}
+        found = {}
         for part, own in zip(self.parts, self.slices, strict=True):
-            Q = xp.astype(self.features[:, own], xp.float64, copy=False)
-            for k, root in zip(part.kernels.tolist(), self._split(part), strict=True):
-                found[k] = xp.sum((Q @ root) ** 2, axis=1)
-        return xp.stack([found[k] for k in range(self.ranks.size)], axis=1)
+            for k, root in zip(part.kernels.tolist(), part.roots, strict=True):
+                whole = np.zeros((self.columns, root.shape[1]))
+                whole[own] = root
+                V = self.basis.matvec(self.asarray(whole))
+                found[k] = namespace(V).sum(V**2, axis=1)
+        return namespace(found[0]).stack([found[k] for k in range(self.ranks.size)], axis=1)
 
     def combine(self, index: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return ``sum_k w_k K_k`` between the chosen samples, for a basis of NumPy's."""
@@ -270,7 +258,7 @@ class BasisGram(FactorGram, CombinableGram):
 
     def on(self, features: Array) -> BasisGram:
         """Return the same kernels on other samples, given by their rows of the basis."""
-        return BasisGram(self.basis.on(features), self.parts)
+        return BasisGram(LowRankGram(features, [features.shape[1]]), self.parts)
 
     def take(self, index: Any) -> BasisGram:
         """Return the stack of the samples ``index`` only (a copy of the basis)."""
@@ -284,7 +272,7 @@ class BasisGram(FactorGram, CombinableGram):
             own = [place for place, k in enumerate(part.kernels.tolist()) if k in new]
             roots = tuple(part.roots[place] for place in own) or (np.zeros((part.roots[0].shape[0], 0)),)
             parts.append((np.array([new[int(part.kernels[place])] for place in own], dtype=np.int64), roots))
-        if any(not kernels.size for kernels, _ in parts):
+        if any(not kernels.size for kernels, _ in parts) and isinstance(self.basis, LowRankGram):
             return self._without_idle_parts(parts)
         return BasisGram(self.basis, [Part(*part) for part in parts])
 
@@ -292,8 +280,8 @@ class BasisGram(FactorGram, CombinableGram):
         """Return the stack of parts that have kernels, on their columns of the basis (a copy)."""
         kept = [i for i, (kernels, _) in enumerate(parts) if kernels.size]
         columns = np.concatenate([np.arange(self.slices[i].start, self.slices[i].stop) for i in kept])
-        table = namespace(self.features).take(self.features, self.positions(columns), axis=1)
-        return BasisGram(self.basis.on(table), [Part(*parts[i]) for i in kept])
+        table = namespace(self.features).take(self.features, self._positions(columns), axis=1)
+        return BasisGram(LowRankGram(table, [table.shape[1]]), [Part(*parts[i]) for i in kept])
 
     def rescaled(self, factors: np.ndarray) -> BasisGram:
         """Return the same with each kernel times its factor, on the same basis."""
@@ -306,5 +294,4 @@ class BasisGram(FactorGram, CombinableGram):
 
     def to_host(self) -> BasisGram:
         """Return the same in the computer's own memory."""
-        table = self.features
-        return self if is_numpy(table) else BasisGram(self.basis.on(to_host(table)), self.parts)
+        return self if is_numpy(self.features) else self.on(to_host(self.features))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,11 +12,14 @@ from scipy.linalg.lapack import dpstrf
 
 from ..arrays import Array, cast, device_of, like, namespace, to_host
 from ..kernels import Kernel
+from .base import FactorGram
 from .basis import BasisGram, Part
-from .factors import Factors, Job, refuse_infinite, whiteners
+from .chunked import ChunkedGram
+from .factors import Factors, Job, beside, refuse_infinite, whiteners
 from .landmarks import draw_landmarks
 from .lowrank import LowRankGram
-from .maps import anchor, pieces, precision, take_rows
+from .maps import Maps, anchor, join, pieces, precision, take_rows
+from .recomputed import RecomputedGram
 
 SAMPLES = 1000  # on which functions are chosen and cores are found, at least
 PER_FUNCTION = 5  # of them for each function, at least
@@ -34,26 +37,35 @@ WIDER = 4  # functions tried for each landmark, at most, where a tolerance decid
 
 @dataclass(frozen=True)
 class Functions:
-    """Some kernels' columns at some landmarks each, and the matrix that makes a basis of them."""
+    """Columns of some kernels at some landmarks each: a source of raw columns of which a part of a basis is made."""
 
+    positions: tuple[int, ...]  # one: which part it is
     kernels: tuple[Kernel, ...]
     landmarks: tuple[Any, ...]  # of each kernel
-    turn: Array  # (functions, r)
 
     @property
     def width(self) -> int:
         """How many functions there are."""
-        return self.turn.shape[0]
+        return sum(Z.shape[0] for Z in self.landmarks)
 
-    def raw(self, X: Any) -> Array:  # (n, functions)
+    def __call__(self, X: Any) -> Array:  # (n, width)
         """Return the functions at the rows of X."""
         blocks = [kernel(X, Z) for kernel, Z in zip(self.kernels, self.landmarks, strict=True)]
-        return blocks[0] if len(blocks) == 1 else namespace(blocks[0]).concat(blocks, axis=1)
+        return join(blocks)
 
-    def __call__(self, X: Any) -> Array:  # (n, r)
-        """Return the basis at the rows of X."""
-        raw = self.raw(X)
-        return raw @ cast(self.turn, raw.dtype)
+    def raw(self, X: Any) -> Iterator[tuple[int, Array]]:
+        """Yield the part and its functions at the rows of X."""
+        yield self.positions[0], self(X)
+
+    def diagonal(self, place: int, X: Any) -> Array:
+        """Return the sum of their squares, which stands for the diagonal."""
+        values = self(X)
+        return namespace(values).sum(values**2, axis=1)
+
+    def only(self, new: Mapping[int, int]) -> Functions | None:
+        """Return the same as another part, None if it is not asked for."""
+        k = self.positions[0]
+        return replace(self, positions=(new[k],)) if k in new else None
 
 
 @dataclass(frozen=True)
@@ -71,14 +83,12 @@ class BasisMaps:
     array([0., 1., 3.])
     """
 
-    functions: tuple[Functions, ...]  # of each part
+    basis: Maps  # from samples to the basis: a kernel of it is a part
     parts: tuple[Part, ...]
 
     def transform(self, X: Any) -> Array:  # (n, d) -> (n, r)
         """Return the basis at samples, in their precision."""
-        xp = namespace(anchor(X))
-        blocks = [xp.concat([f(piece) for f in self.functions], axis=1) for _, piece in pieces(X, self._entries)]
-        return xp.concat(blocks, axis=0)
+        return self.basis.transform(X)
 
     def predictor(
         self,
@@ -88,21 +98,17 @@ class BasisMaps:
         ranks = {int(k): root.shape[1] for part in self.parts for k, root in zip(part.kernels, part.roots, strict=True)}
         starts = np.cumsum([0, *(ranks[k] for k in range(len(ranks)))])
         functions, coefs, owners = [], [], []
-        for own, part in zip(self.functions, self.parts, strict=True):
+        for own, mix, part in zip(self.basis.sources, self.basis.mixes, self.parts, strict=True):
             found = {}
             for k, root in zip(part.kernels.tolist(), part.roots, strict=True):
                 block = z[int(starts[k]) : int(starts[k + 1]), ...]
                 if bool(namespace(z).any(block != 0)):
-                    found[k] = cast(own.turn, z.dtype) @ (like(z, root) @ block)
+                    found[k] = cast(mix, z.dtype) @ (like(z, root) @ block)
             if found:
                 functions.append(own)
                 coefs.append(namespace(z).stack(list(found.values()), axis=1))
                 owners.append(tuple(found))
         return BasisPredictor(tuple(functions), tuple(coefs), tuple(owners), z[:0, ...])
-
-    @property
-    def _entries(self) -> int:
-        return sum(own.width for own in self.functions)
 
 
 @dataclass(frozen=True)
@@ -133,7 +139,7 @@ class BasisPredictor:
         for rows, piece in pieces(X, sum(own.width for own in self.functions)):
             total = xp.zeros((rows.stop - rows.start, *shape), dtype=empty.dtype, device=device_of(empty))
             for own, coef in zip(self.functions, summed, strict=True):
-                values = cast(own.raw(piece), empty.dtype) @ xp.reshape(coef, (own.width, -1))
+                values = cast(own(piece), empty.dtype) @ xp.reshape(coef, (own.width, -1))
                 total = total + xp.reshape(values, total.shape)
             blocks.append(total)
         return xp.concat(blocks, axis=0)
@@ -184,25 +190,25 @@ class _Sample:
         telling = np.abs(np.diag(R)) > CUT * max(abs(R[0, 0]), 1e-300)
         return [pairs[i] for i in pivots[: min(count, int(telling.sum()))]] or pairs[:1]
 
-    def functions(self, pairs: Sequence[tuple[int, int]], turn: Any = None) -> Functions:
-        """Return the functions of some pairs, kernel by kernel."""
+    def functions(self, pairs: Sequence[tuple[int, int]], number: int = 0) -> Functions:
+        """Return the functions of some pairs, kernel by kernel, as a part of the basis."""
         own: dict[int, list[int]] = {}
         for place, mark in pairs:
             own.setdefault(place, []).append(mark)
         kernels = tuple(self.kernels[place] for place in sorted(own))
         marks = tuple(take_rows(self.Z, np.array(own[place])) for place in sorted(own))
-        return Functions(kernels, marks, np.eye(len(pairs)) if turn is None else turn)
+        return Functions((number,), kernels, marks)
 
-    def oriented(self, functions: Functions) -> tuple[Functions, Array]:
-        """Return functions with the matrix that makes them a basis, and it at the samples, of mean square one."""
+    def oriented(self, functions: Functions) -> tuple[np.ndarray, Array]:
+        """Return the matrix that makes a basis of functions, and the basis at the samples, of mean square one."""
         xp, s = namespace(anchor(self.X)), self.X.shape[0]
-        raw = to_host(cast(functions.raw(self.X), xp.float64))
+        raw = to_host(cast(functions(self.X), xp.float64))
         U, sizes, back = np.linalg.svd(raw, full_matrices=False)
         kept = sizes > max(CUT, 100 * precision(self.job.X)) * max(float(sizes[0]), 1e-300)
         kept[0] = True
         inverse = np.where(kept, 1.0 / np.where(kept & (sizes > 0), sizes, 1.0), 0.0)
         turn = (back.T * (inverse * s**0.5))[:, kept]
-        return replace(functions, turn=like(anchor(self.X), turn)), like(anchor(self.X), U[:, kept] * s**0.5)
+        return turn, like(anchor(self.X), U[:, kept] * s**0.5)
 
     def cores(self, Q: Array) -> list[np.ndarray]:
         """Return each kernel's root in the basis Q (s, r): what it has of it at the landmarks, projected."""
@@ -267,19 +273,19 @@ def shared_factors(job: Job, wish: Wish, rng: np.random.RandomState) -> Factors:
     for k, kernel in enumerate(job.kernels):
         columns = kernel.columns
         families.setdefault(None if columns is None or len(columns) == job.X.shape[1] else columns, []).append(k)
-    functions, roots = [], {}
-    for positions in families.values():
-        found, cores = _part(job, wish, tuple(positions), rng)
+    functions, turns, parts = [], [], []
+    for number, positions in enumerate(families.values()):
+        found, turn, roots = _part(job, wish, tuple(positions), number, rng)
         functions.append(found)
-        roots.update(zip(positions, cores, strict=True))
-    parts = [Part(np.array(positions), tuple(roots[k] for k in positions)) for positions in families.values()]
-    return _filled(job, functions, parts, rng)
+        turns.append(beside(job.X, turn))
+        parts.append(Part(np.array(positions), tuple(roots)))
+    return _filled(job, Maps(tuple(functions), tuple(turns)), parts, rng)
 
 
 def _part(
-    job: Job, wish: Wish, positions: tuple[int, ...], rng: np.random.RandomState
-) -> tuple[Functions, list[np.ndarray]]:
-    """Return the functions of kernels on the same columns, and the roots of their cores."""
+    job: Job, wish: Wish, positions: tuple[int, ...], number: int, rng: np.random.RandomState
+) -> tuple[Functions, np.ndarray, list[np.ndarray]]:
+    """Return the functions of kernels on the same columns, what makes a basis of them, and the roots of the cores."""
     count = wish.n_landmarks or (wish.rank if wish.tol is None else max(FIRST, wish.rank or 0))
     assert count is not None
     while True:
@@ -298,8 +304,9 @@ def _part(
                     )
                 count = min(2 * count, job.X.shape[0])
                 continue
-        functions, Q = sample.oriented(sample.functions(pairs))
-        return functions, sample.cores(Q)
+        functions = sample.functions(pairs, number)
+        turn, Q = sample.oriented(functions)
+        return functions, turn, sample.cores(Q)
 
 
 def _drawn(job: Job, wish: Wish, positions: tuple[int, ...], count: int, rng: np.random.RandomState) -> _Sample:
@@ -319,39 +326,61 @@ def _enough(sample: _Sample, wish: Wish, rng: np.random.RandomState) -> tuple[bo
     places = [(place, mark) for place, mark in sorted(pairs, key=lambda pair: pair[0])]
     order = [places.index(pair) for pair in pairs]  # columns of the functions, most telling first
     xp = namespace(anchor(sample.X))
-    raw = to_host(cast(functions.raw(sample.X), xp.float64))[:, order]
+    raw = to_host(cast(functions(sample.X), xp.float64))[:, order]
     Q = like(anchor(sample.X), np.linalg.qr(raw)[0] * sample.X.shape[0] ** 0.5)
     worst = sample.lost(Q).max(axis=0)
     met = worst <= wish.tol
     return bool(met.any()), pairs[: int(np.argmax(met)) + 1] if met.any() else pairs
 
 
-def _filled(job: Job, functions: list[Functions], parts: list[Part], rng: np.random.RandomState) -> Factors:
-    """Write the basis down in one pass over the samples, and scale the kernels in it."""
-    base = anchor(job.X)
-    xp, n, r = namespace(base), job.X.shape[0], sum(own.turn.shape[1] for own in functions)
-    replace(job, kernels=job.kernels[: len(functions)]).check_columns(r)
-    dtype = getattr(xp, job.dtype)
-    table = xp.empty((n, r), dtype=dtype, device=device_of(base))
-    share, m = like(base, job.share), len(job.kernels)
-    mean, center = np.zeros(m), 0.0
-    for rows, piece in job.chunks(sum(own.width for own in functions), "basis"):
-        block = xp.concat([own(piece) for own in functions], axis=1)
-        table[rows, :] = cast(block, dtype)
-        center = center + share[rows] @ cast(block, xp.float64)
-        mean += [float(share[rows] @ cast(kernel.diagonal(piece), xp.float64)) for kernel in job.kernels]
-    if not (np.all(np.isfinite(mean)) and np.all(np.isfinite(to_host(center)))):
-        refuse_infinite(job.kernels[int(np.argmin(np.isfinite(mean)))])
-    gram = BasisGram(LowRankGram(table, [r]), parts)
+def _filled(job: Job, maps: Maps, parts: list[Part], rng: np.random.RandomState) -> Factors:
+    """Write the basis down in one pass over the samples, or find how to make it, and scale the kernels in it."""
+    share = like(anchor(job.X), job.share)
+    gram = BasisGram(_basis(job, maps), parts)
+    mean = _mean_diagonals(job, share)
+    for kernel, size in zip(job.kernels, mean, strict=True):
+        if not np.isfinite(size):
+            refuse_infinite(kernel)
     mean = _clipped(job, gram, mean, share)
-    scales = _scales(job, gram, mean, center) / [kernel._price for kernel in job.kernels]
-    kept = np.flatnonzero(scales)
-    lost = _lost(job, functions, gram, rng)
-    if kept.size:
-        gram = gram.only(kept).rescaled(scales[kept]) if kept.size < m else gram.rescaled(scales)
-        used = {k for k in kept.tolist()}
-        functions = [own for own, part in zip(functions, parts, strict=True) if used & set(part.kernels.tolist())]
-    return Factors(gram, kept, scales, lost, BasisMaps(tuple(functions), gram.parts))
+    scales = _scales(job, gram, mean, share) / [kernel._price for kernel in job.kernels]
+    kept, lost = np.flatnonzero(scales), _lost(job, maps, gram, rng)
+    if kept.size < len(job.kernels):
+        if not kept.size:
+            return Factors(gram, kept, scales, lost, BasisMaps(maps, gram.parts))
+        used = [place for place, part in enumerate(parts) if np.isin(part.kernels, kept).any()]
+        if len(used) < len(parts):
+            maps = maps.only(np.array(used))
+        gram = gram.only(kept)
+    gram = gram.rescaled(scales[kept])
+    return Factors(gram, kept, scales, lost, BasisMaps(maps, gram.parts))
+
+
+def _basis(job: Job, maps: Maps) -> FactorGram:
+    """Return the basis at all samples: held where it fits, else made at every pass, in chunks where they come so."""
+    r = sum(turn.shape[1] for turn in maps.mixes)
+    if job.rows is not None:
+        return ChunkedGram.of(job.rows, maps, stored=r <= job.most)
+    if r > job.most:
+        return RecomputedGram(maps, job.X)
+    base = anchor(job.X)
+    xp = namespace(base)
+    dtype = getattr(xp, job.dtype)
+    table = xp.empty((job.n, r), dtype=dtype, device=device_of(base))
+    for rows, piece in job.chunks(maps.entries, "basis"):
+        table[rows, :] = cast(maps.transform(piece), dtype)
+    return LowRankGram(table, [turn.shape[1] for turn in maps.mixes])
+
+
+def _mean_diagonals(job: Job, share: Array) -> np.ndarray:  # (m,)
+    """Return the mean of each kernel's own diagonal."""
+    if job.rows is not None:
+        return job.rows.total(_diagonals, [job.kernels], [np.asarray(job.share)])
+    return sum((_diagonals(X, job.kernels, share[rows]) for rows, X in pieces(job.X, 1)), np.zeros(len(job.kernels)))
+
+
+def _diagonals(X: Any, kernels: list[Kernel], share: Array) -> np.ndarray:  # (m,)
+    double = namespace(share).float64
+    return np.array([float(share @ cast(kernel.diagonal(X), double)) for kernel in kernels])
 
 
 def _clipped(job: Job, gram: BasisGram, mean: np.ndarray, share: Array) -> np.ndarray:  # (m,)
@@ -360,11 +389,11 @@ def _clipped(job: Job, gram: BasisGram, mean: np.ndarray, share: Array) -> np.nd
     return mean if known.all() else np.where(known, mean, gram.mean_diagonal(share))
 
 
-def _scales(job: Job, gram: BasisGram, mean: np.ndarray, center: Any) -> np.ndarray:  # (m,)
+def _scales(job: Job, gram: BasisGram, mean: np.ndarray, share: Array) -> np.ndarray:  # (m,)
     """Return the factor that gives each kernel the size asked for; 0 for kernels that have none."""
     size, noise = mean, np.zeros(mean.size)
     if job.normalize == "center":
-        size = mean - gram.squared_norms(gram.unfold(center))
+        size = mean - gram.energies(share)
         noise = 100 * np.finfo(job.dtype).eps * mean
     alive = size > np.maximum(noise, 1e-150)
     if job.normalize in ("trace", "center"):
@@ -372,13 +401,12 @@ def _scales(job: Job, gram: BasisGram, mean: np.ndarray, center: Any) -> np.ndar
     return alive.astype(float)
 
 
-def _lost(job: Job, functions: list[Functions], gram: BasisGram, rng: np.random.RandomState) -> np.ndarray:  # (m,)
+def _lost(job: Job, maps: Maps, gram: BasisGram, rng: np.random.RandomState) -> np.ndarray:  # (m,)
     """Return how far each kernel's diagonal is from its own, as a share of the trace, on some samples."""
     n = job.X.shape[0]
     some = take_rows(job.X, np.sort(rng.choice(n, min(n, LOOK), replace=False)))
-    xp = namespace(anchor(some))
-    table = xp.concat([own(some) for own in functions], axis=1)
-    have = to_host(gram.on(table).diagonal())
-    own = np.stack([to_host(cast(kernel.diagonal(some), xp.float64)) for kernel in job.kernels], axis=1)
+    double = namespace(anchor(some)).float64
+    have = to_host(gram.on(maps.transform(some)).diagonal())
+    own = np.stack([to_host(cast(kernel.diagonal(some), double)) for kernel in job.kernels], axis=1)
     whole = own.sum(axis=0)
     return np.where(whole > 0, np.abs(own - have).sum(axis=0) / np.where(whole > 0, whole, 1.0), 0.0)

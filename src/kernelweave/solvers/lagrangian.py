@@ -13,7 +13,7 @@ from ..losses.rounded import RoundedLoss
 from ..problem import Certificate, Point, Problem, Status
 from .base import Solver, no_gradient, without_faint_shares
 from .newton_cg import SETTINGS as NEWTON
-from .newton_cg import NewtonCG, NewtonCGState, form_of, follow
+from .newton_cg import NewtonCG, NewtonCGState, follow, image_of
 from .reduced import slope_unit
 
 
@@ -148,9 +148,7 @@ def _look(problem: Problem, state: LagrangianState) -> None:
     rounded = state.round.loss
     assert isinstance(rounded, RoundedLoss)
     state.beta = problem.feasible(rounded.duals(inner.f + inner.bias))
-    form = form_of(problem)
-    g = form.products(state.beta)
-    state.q = np.maximum(form.along(state.beta, g, g), 0.0)
+    state.q = image_of(problem, state.beta).energies()
     rate = rounded.rate if rounded.rate.ndim == state.beta.ndim else rounded.rate[:, None]
     apart = float(xp.sum((state.beta - state.near) ** 2 / (2.0 * rate)))
     dual = float(xp.sum(loss.dual(state.beta)))

@@ -13,7 +13,7 @@ from ..grams import CombinableGram, FactorGram, TensorGram
 from ..penalties import Fixed
 from ..penalties.base import MixingPenalty
 from ..problem import Certificate, Point, Problem, Status
-from .base import Solver, factors, no_gradient, without_faint_shares
+from .base import Solver, combinable, no_gradient, without_faint_shares
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,11 @@ SETTINGS = NewtonCGSettings()
 
 @dataclass
 class NewtonCGState:
-    """A model ``f = K_w beta`` with the outputs of its kernels, and how closely the next step is to be solved."""
+    """A model ``f = K_w beta`` with what its kernels make of beta, and how closely the next step is to be solved."""
 
     penalty: MixingPenalty
     beta: Array  # as the problem's duals are
-    g: Array  # what the kernels make of beta: their outputs, or sums of their features
+    image: Any  # what the kernels make of it
     q: np.ndarray  # (m,)
     f: Array  # K_w beta
     bias: Any
@@ -124,94 +124,90 @@ class NewtonCG(Solver):
         return Status.STALLED if state.stuck >= SETTINGS.patience else None
 
     def refresh(self, problem: Problem, state: NewtonCGState) -> None:
-        form = form_of(problem)
-        state.g = form.products(state.beta)
-        state.q = np.maximum(form.along(state.beta, state.g, state.g), 0.0)
+        state.image = image_of(problem, state.beta)
+        state.q = state.image.energies()
         follow(problem, state, state.penalty)
 
     def finish(self, problem: Problem, point: Point) -> list[Point]:
         return without_faint_shares(problem, point)
 
 
-class _Outputs:
-    """Kernels as matrices: what they make of duals is the output of each, (n, m) or (c, n, m)."""
+@dataclass
+class Outputs:
+    """What kernels make of duals as numbers for each sample and kernel."""
 
-    def __init__(self, problem: Problem):
-        assert isinstance(problem.gram, CombinableGram | TensorGram)
-        self.gram, self.n = problem.gram, problem.n
+    beta: Array
+    g: Array  # (n, m) or (c, n, m) K_k beta
 
-    def products(self, beta: Array) -> Array:
-        """Return what the kernels make of duals."""
-        return self.gram.products(beta)
+    def inner(self, other: Outputs) -> np.ndarray:  # (m,)
+        """Return the inner product of both duals in every kernel, summed over columns."""
+        return other.along(self.beta)
 
-    def along(self, x: Array, made: Array, g: Array) -> np.ndarray:  # (m,)
-        """Return ``x' K_k beta`` of every kernel, from what they make of x and of beta, summed over columns."""
-        xp = namespace(x)
+    def along(self, x: Array) -> np.ndarray:  # (m,)
+        """Return the inner product with duals x in every kernel."""
+        xp, g = namespace(x), self.g
         if x.ndim == 1:
             return to_host(xp.matrix_transpose(g) @ x)
         return to_host(sum(xp.matrix_transpose(g[c, ...]) @ x[:, c] for c in range(x.shape[1])))
 
-    def mixed(self, g: Array, weights: np.ndarray) -> Array:
-        """Return the weighted sum of the kernels' outputs, as decision values are."""
-        xp, w = namespace(g), like(g, weights)
-        return g @ w if g.ndim == 2 else xp.matrix_transpose(g @ w)
+    def energies(self) -> np.ndarray:  # (m,)
+        """Return the energy of the duals in every kernel."""
+        return np.maximum(self.inner(self), 0.0)
 
-    def smooth(self, weights: np.ndarray, bend: np.ndarray | None, g: Array) -> Callable[[Array], Array]:
-        """Return what multiplies with the derivative of the decision values by the duals."""
-        kernel = self._kernel(weights)
+    def mixed(self, weights: np.ndarray) -> Array:
+        """Return decision values: the weighted sum over kernels."""
+        xp, w = namespace(self.g), like(self.g, weights)
+        return self.g @ w if self.g.ndim == 2 else xp.matrix_transpose(self.g @ w)
 
-        def times(x: Array) -> Array:
-            out = kernel(x)
-            return out if bend is None else out + self.mixed(g, bend @ self.along(x, g, g))
+    def moved(self, other: Outputs, t: float) -> Outputs:
+        """Return what kernels make of these duals plus t times others."""
+        return Outputs(self.beta + t * other.beta, self.g + t * other.g)
 
-        return times
-
-
-    def _kernel(self, weights: np.ndarray) -> Callable[[Array], Array]:
-        """Return what multiplies with the weighted sum of the kernels."""
-        if isinstance(self.gram, TensorGram):
-            return self.gram.multiplier(weights)
-        kernel = self.gram.combine(np.arange(self.n), weights)
-        return lambda x: kernel @ x
+    def times(self, t: float) -> Outputs:
+        """Return what kernels make of t times the duals."""
+        return Outputs(t * self.beta, t * self.g)
 
 
-class _Sums:
-    """Kernels as features: what they make of duals is ``V'beta``, (D,) or (D, c), and nothing has the size (n, m)."""
+@dataclass
+class Folded:
+    """What kernels of low rank make of duals as numbers for each column of the features."""
 
-    def __init__(self, problem: Problem):
-        self.gram = factors(problem)
+    gram: FactorGram
+    u: Array  # (D,) or (D, c) V' beta
 
-    def products(self, beta: Array) -> Array:
-        return self.gram.rmatvec(beta)
+    def inner(self, other: Folded) -> np.ndarray:  # (m,)
+        """Return the inner product of both duals in every kernel, summed over columns."""
+        return self.gram.inner(self.u, other.u)
 
-    def along(self, x: Array, made: Array, g: Array) -> np.ndarray:
-        return self.gram.inner(made, g)
+    def energies(self) -> np.ndarray:  # (m,)
+        """Return the energy of the duals in every kernel."""
+        return self.gram.squared_norms(self.u)
 
-    def mixed(self, g: Array, weights: np.ndarray) -> Array:
-        return self.gram.matvec(self.gram.scale_blocks(weights, g))
+    def mixed(self, weights: np.ndarray) -> Array:
+        """Return decision values: the weighted sum over kernels."""
+        return self.gram.matvec(self.gram.scale_blocks(weights, self.u))
 
-    def smooth(self, weights: np.ndarray, bend: np.ndarray | None, g: Array) -> Callable[[Array], Array]:
-        gram = self.gram
+    def moved(self, other: Folded, t: float) -> Folded:
+        """Return what kernels make of these duals plus t times others."""
+        return Folded(self.gram, self.u + t * other.u)
 
-        def times(x: Array) -> Array:
-            u = gram.rmatvec(x)
-            moved = gram.scale_blocks(weights, u)
-            if bend is not None:
-                moved = moved + gram.scale_blocks(bend @ gram.inner(u, g), g)
-            return gram.matvec(moved)
-
-        return times
+    def times(self, t: float) -> Folded:
+        """Return what kernels make of t times the duals."""
+        return Folded(self.gram, t * self.u)
 
 
-def form_of(problem: Problem) -> _Outputs | _Sums:
-    """Return how kernels are seen: through their features where they have any."""
-    return _Sums(problem) if isinstance(problem.gram, FactorGram) else _Outputs(problem)
+def image_of(problem: Problem, beta: Array) -> Any:
+    """Return what the kernels make of duals: in features where there are any."""
+    if isinstance(problem.gram, FactorGram):
+        return Folded(problem.gram, problem.gram.rmatvec(beta))
+    assert isinstance(problem.gram, CombinableGram | TensorGram)
+    return Outputs(beta, problem.gram.products(beta))
 
 
 def follow(problem: Problem, state: NewtonCGState, penalty: MixingPenalty) -> None:
     """Take a penalty to follow: its weights, decision values and objective."""
     state.penalty = penalty
-    state.f = form_of(problem).mixed(state.g, penalty.weights(state.q))
+    state.f = state.image.mixed(penalty.weights(state.q))
     state.value, state.bias = _objective(problem, penalty, state.q, state.f, state.bias)
 
 
@@ -225,9 +221,8 @@ def _objective(problem: Problem, penalty: MixingPenalty, q: np.ndarray, f: Array
 def _leave_nothing(problem: Problem, state: NewtonCGState) -> None:
     """Leave the model without kernels, where they have a price, along the duals that its errors ask for."""
     beta = problem.feasible(-problem.loss.slope(state.f + state.bias))
-    form = form_of(problem)
-    g = form.products(beta)
-    q = np.maximum(form.along(beta, g, g), 0.0)
+    image = image_of(problem, beta)
+    q = image.energies()
     if not state.penalty.weights(q).any():
         return
     low, high = 0.0, 1.0  # multiples of the duals between which the first kernel comes in
@@ -236,10 +231,10 @@ def _leave_nothing(problem: Problem, state: NewtonCGState) -> None:
         low, high = (low, middle) if state.penalty.weights(middle**2 * q).any() else (middle, high)
     for halving in range(SETTINGS.halvings):
         t = high + (1.0 - high) * 0.5**halving
-        f = t * form.mixed(g, state.penalty.weights(t**2 * q))
+        f = t * image.mixed(state.penalty.weights(t**2 * q))
         value, bias = _objective(problem, state.penalty, t**2 * q, f, state.bias)
         if value < state.value:
-            state.beta, state.g, state.q = t * beta, t * g, t**2 * q
+            state.beta, state.image, state.q = t * beta, image.times(t), t**2 * q
             state.f, state.value, state.bias, state.stuck = f, value, bias, 0
             return
 
@@ -250,9 +245,9 @@ class _System:
     def __init__(self, problem: Problem, state: NewtonCGState):
         self.problem, self.state = problem, state
         weights = state.penalty.weights(state.q)
+        self.weights, self.kernel = weights, _combined(problem, weights)
         curvature = state.penalty.curvature(state.q)
-        bend = 2.0 * curvature if state.q.any() and np.any(curvature) else None
-        self.smooth = form_of(problem).smooth(weights, bend, state.g)  # what returns ``S x``
+        self.bend = 2.0 * curvature if state.q.any() and np.any(curvature) else None
         self.f = state.f + state.bias
         self.residual = -problem.loss.slope(self.f) - state.beta
         self.ones = _constants(problem)
@@ -262,6 +257,19 @@ class _System:
 
     def inner(self, a: Array, b: Array) -> float:
         return float(namespace(a).sum(a * b))
+
+    def smooth(self, x: Array) -> Array:
+        """Return ``S x``."""
+        state, gram = self.state, self.problem.gram
+        if self.kernel is not None:
+            out = self.kernel(x)
+            return out if self.bend is None else out + state.image.mixed(self.bend @ state.image.along(x))
+        assert isinstance(gram, FactorGram)
+        u = gram.rmatvec(x)
+        z = gram.scale_blocks(self.weights, u)
+        if self.bend is not None:
+            z = z + gram.scale_blocks(self.bend @ gram.inner(u, state.image.u), state.image.u)
+        return gram.matvec(z)
 
     def curved(self, x: Array) -> Array:
         """Return the curvature of the loss at its best bias times ``x``."""
@@ -291,6 +299,16 @@ class _System:
         return x, change
 
 
+def _combined(problem: Problem, weights: np.ndarray) -> Callable[[Array], Array] | None:
+    """Return what multiplies with the combined kernel, None where there are features."""
+    if isinstance(problem.gram, FactorGram):
+        return None
+    if isinstance(problem.gram, TensorGram):
+        return problem.gram.multiplier(weights)
+    kernel = combinable(problem).combine(np.arange(problem.n), weights)
+    return lambda x: kernel @ x
+
+
 def _constants(problem: Problem) -> list[Array]:
     """Return the directions in which a bias moves decision values: one for each column, none without a bias."""
     if not problem.bias:
@@ -303,15 +321,15 @@ def _constants(problem: Problem) -> list[Array]:
 
 def _search(problem: Problem, state: NewtonCGState, x: Array, slope: float) -> bool:
     """Go along x as far as the objective falls enough; False where it does not, as seen in floating point."""
-    form = form_of(problem)
-    g = form.products(x)
-    along, bend, t = form.along(x, g, state.g), np.maximum(form.along(x, g, g), 0.0), 1.0
+    image = image_of(problem, x)
+    along, bend, t = image.inner(state.image), image.energies(), 1.0
     for _ in range(SETTINGS.halvings):
         q = np.maximum(state.q + t * (2.0 * along + t * bend), 0.0)
-        f = form.mixed(state.g + t * g, state.penalty.weights(q))
+        there = state.image.moved(image, t)
+        f = there.mixed(state.penalty.weights(q))
         value, bias = _objective(problem, state.penalty, q, f, state.bias)
         if value < state.value + SETTINGS.armijo * t * min(slope, 0.0):
-            state.beta, state.g = state.beta + t * x, state.g + t * g
+            state.beta, state.image = state.beta + t * x, there
             state.q, state.f, state.value, state.bias = q, f, value, bias
             return True
         t *= 0.5

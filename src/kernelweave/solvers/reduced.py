@@ -20,6 +20,7 @@ class ReducedSettings:
     drawn: int = 500  #: samples for each column from which an accelerator forms the matrix, where there are many more
     golden: float = 0.6180339887498949  #: whose multiples fill the unit interval evenly
     spare: float = 0.1  #: weight of the samples, together, that may be left out of the factored matrix
+    trusted: float = 1e-7  #: relative error asked for, from which on the matrix of all samples needs no correction
     patience: int = 30  #: corrections after which a direction is taken as it is
     diverged: float = 1e3  #: times the least error so far: beyond it corrections only do harm
     vanished: float = 1e-14  #: share of the largest eigenvalue of the weights' Jacobian that counts as none
@@ -40,9 +41,9 @@ class Reduced:
     their Jacobian, U the parts of u as columns of a block diagonal matrix. With ``S = L L'`` and ``z = L'V'x`` this is
     ``(I + L'GL) z = L'(V'(c + theta r) - G p)`` in D + m unknowns, where ``G = V' diag(theta) V`` less its mean. On the
     computer's own processor G is formed from the samples that matter, in the precision of the features, and
-    conjugate gradients on all samples in float64 make up for the rest; an accelerator forms all of it in float64.
-    Where kernels share a basis, ``V = Q B``, the same holds with Q for V and ``B S B'`` for S: the system has the size
-    of the basis.
+    conjugate gradients on all samples in float64 make up for the rest; an accelerator forms all of it in float64, and so
+    do features whose every product is a pass over the samples. Where kernels share a basis, ``V = Q B``, the same holds
+    with Q for V and ``B S B'`` for S: the system has the size of the basis.
 
     Parameters
     ----------
@@ -67,14 +68,16 @@ class Reduced:
     ):
         self.gram, self.theta, self.close, self.bias = gram, theta, close, bias
         self.basis = gram.basis
-        self.total, self.sums = self._mass(theta), self.basis.rmatvec(theta)
+        self.total = self._mass(theta)
+        self.sums: Array = None if self.basis.costly else self.basis.rmatvec(theta)
         self.root = root_of_curvature(gram, u, weights, jacobian)
         self.exact = False  # whether the matrix factored is that of all samples, in double precision
         self.G, inverse = self._factored(rough)
         self.failed = inverse is None  # whether a better matrix would have helped
         if inverse is None:
             self.G, inverse = self._factored(rough=False)
-        self.exact = self.exact and inverse is not None
+        v = gram.fold(gram.scale_blocks(np.maximum(weights, 0.0), u))
+        self.exact = self.exact and inverse is not None and close >= SETTINGS.trusted * _norm(v)
         self.inverse: Callable[[Array], Array] = inverse or (lambda z: z)
 
     def _mass(self, theta: Array) -> float:
@@ -83,7 +86,11 @@ class Reduced:
 
     def _factored(self, rough: bool) -> tuple[Array, Callable[[Array], Array] | None]:
         """Return G, perhaps from some samples only, and what solves with ``I + L'GL``."""
-        xp, theta, rows, sums, total = namespace(self.theta), self.theta, None, self.sums, self.total
+        if self.basis.costly:  # one pass for all samples is less than the passes of conjugate gradients
+            self.exact = True
+            G, self.sums = self.basis.moments(self.theta)
+            return self._solvable(G - self.sums[:, None] * (self.sums / self.total)[None, :])
+        theta, rows, sums, total = self.theta, None, self.sums, self.total
         if rough and self.gram.on_host:
             theta, rows = samples_that_matter(theta, SETTINGS.spare)
         elif rough:
@@ -92,7 +99,11 @@ class Reduced:
         if rows is not None:
             sums, total = self.basis.rmatvec(theta), self._mass(theta)
         G = self.basis.weighted(theta, rows, rough=rough and self.gram.on_host)
-        G = G - sums[:, None] * (sums / total)[None, :]
+        return self._solvable(G - sums[:, None] * (sums / total)[None, :])
+
+    def _solvable(self, G: Array) -> tuple[Array, Callable[[Array], Array] | None]:
+        """Return G, and what solves with ``I + L'GL``."""
+        xp = namespace(G)
         A = self.root.around(G)
         return G, cholesky(A + xp.eye(A.shape[0], dtype=A.dtype, device=device_of(A)))
 
