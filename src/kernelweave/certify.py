@@ -62,7 +62,7 @@ def _rounding(problem: Problem, weights: np.ndarray) -> float:
     """Return what products of duals whose sum is held may be off by: the optimum may be zero, while they are not."""
     if not problem.dual_sum or problem.penalty.products:
         return 0.0
-    diagonal = to_host(problem.gram.diagonal()).mean(axis=0)
+    diagonal = problem.gram.mean_diagonal()
     return ROUNDING * float(problem.dual_sum) ** 2 * float(diagonal @ weights)
 
 

@@ -381,14 +381,24 @@ class BoundLoss:
     @cached_property
     def compiled(self) -> tuple[int, np.ndarray, np.ndarray] | None:
         """The dual for compiled code, unless a subclass changed the formulas and not their description."""
+        if not self._described or not is_numpy(self.y):
+            return None
+        return self.loss.compiled(self.y, self._cost)
+
+    @property
+    def _described(self) -> bool:
+        """Whether no subclass changed the formulas and not their description."""
         order = type(self.loss).__mro__
 
         def first(*names: str) -> int:
             return next(place for place, kind in enumerate(order) if any(name in vars(kind) for name in names))
 
-        if first("terms", "compiled", "kind") > first("slope", "dual", "value") or not is_numpy(self.y):
-            return None
-        return self.loss.compiled(self.y, self._cost)
+        return first("terms", "compiled", "kind") <= first("slope", "dual", "value")
+
+    @property
+    def rows(self) -> int | None:
+        """The kind of a sample's row of duals, MARGIN or SOFTMAX, where it has one that is described."""
+        return getattr(self.loss, "kind", None) if self._described else None
 
     @property
     def zero(self) -> Array:

@@ -11,6 +11,7 @@ from .choose import choose
 from .coordinate import Coordinate
 from .frank_wolfe import FrankWolfe
 from .interior import Interior
+from .lagrangian import Lagrangian
 from .mirror import Mirror
 from .newton import Newton
 from .newton_cg import NewtonCG
@@ -28,6 +29,7 @@ __all__ = [
     "Coordinate",
     "FrankWolfe",
     "Interior",
+    "Lagrangian",
     "Mirror",
     "Newton",
     "NewtonCG",
@@ -40,7 +42,7 @@ __all__ = [
     "solve",
 ]
 
-_ON_KERNELS = (SQP, Ascent, SMO, Proximal, NewtonCG, Mirror, FrankWolfe, ActiveKernels)
+_ON_KERNELS = (SQP, Ascent, SMO, Proximal, NewtonCG, Lagrangian, Mirror, FrankWolfe, ActiveKernels)
 _ON_FEATURES = (Interior, SsNAL, Newton, Coordinate, Rows)
 _DEFAULT = _ON_KERNELS + _ON_FEATURES
 _NAMES: dict[str, type[Solver]] = {solver.name: solver for solver in _DEFAULT + literature.METHODS}

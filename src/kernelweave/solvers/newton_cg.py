@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, like, namespace, to_host
-from ..grams import CombinableGram, FactorGram
+from ..grams import CombinableGram, FactorGram, TensorGram
 from ..penalties import Fixed
 from ..penalties.base import MixingPenalty
 from ..problem import Certificate, Point, Problem, Status
-from .base import Solver, combinable, factors, no_gradient, without_faint_shares
+from .base import Solver, combinable, no_gradient, without_faint_shares
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,11 @@ SETTINGS = NewtonCGSettings()
 
 @dataclass
 class NewtonCGState:
-    """A model ``f = K_w beta`` with the outputs of its kernels, and how closely the next step is to be solved."""
+    """A model ``f = K_w beta`` with what its kernels make of beta, and how closely the next step is to be solved."""
 
     penalty: MixingPenalty
     beta: Array  # as the problem's duals are
-    g: Array  # (n, m) or (c, n, m) outputs K_k beta
+    image: Any  # what the kernels make of it
     q: np.ndarray  # (m,)
     f: Array  # K_w beta
     bias: Any
@@ -77,7 +77,7 @@ class NewtonCG(Solver):
     """
 
     name = "newton-cg"
-    needs = (FactorGram, CombinableGram)
+    needs = (FactorGram, CombinableGram, TensorGram)
     takes = ("smooth",)
     biasless = True
     several = True
@@ -94,7 +94,7 @@ class NewtonCG(Solver):
         state = NewtonCGState(flat, start if started else zero, None, np.zeros(m), zero, 0.0, np.inf, tol)
         self.refresh(problem, state)
         if started:
-            _follow(problem, state, problem.penalty.stage(state.q, strength=SETTINGS.strength))
+            follow(problem, state, problem.penalty.stage(state.q, strength=SETTINGS.strength))
         return state
 
     def step(self, problem: Problem, state: NewtonCGState) -> bool:
@@ -105,7 +105,7 @@ class NewtonCG(Solver):
         moved = _search(problem, state, x, -system.inner(system.residual, change))
         state.stuck = 0 if moved else state.stuck + 1
         if state.penalty.fixed and not problem.penalty.fixed:
-            _follow(problem, state, problem.penalty.stage(state.q, strength=SETTINGS.strength))
+            follow(problem, state, problem.penalty.stage(state.q, strength=SETTINGS.strength))
         return True
 
     def read(self, problem: Problem, state: NewtonCGState) -> Point:
@@ -119,51 +119,95 @@ class NewtonCG(Solver):
         state.width = width
         if state.penalty.mixing_gap(state.q) > SETTINGS.behind * width:
             floor = SETTINGS.floor * state.tol
-            _follow(problem, state, state.penalty.next_stage(state.q, SETTINGS.growth, SETTINGS.strongest, floor))
+            follow(problem, state, state.penalty.next_stage(state.q, SETTINGS.growth, SETTINGS.strongest, floor))
             state.stuck = 0
         return Status.STALLED if state.stuck >= SETTINGS.patience else None
 
     def refresh(self, problem: Problem, state: NewtonCGState) -> None:
-        state.g = _products(problem, state.beta)
-        state.q = np.maximum(_along(state.beta, state.g), 0.0)
-        _follow(problem, state, state.penalty)
+        state.image = image_of(problem, state.beta)
+        state.q = state.image.energies()
+        follow(problem, state, state.penalty)
 
     def finish(self, problem: Problem, point: Point) -> list[Point]:
         return without_faint_shares(problem, point)
 
 
-def _products(problem: Problem, beta: Array) -> Array:
-    gram = problem.gram
-    return combinable(problem).products(beta) if isinstance(gram, CombinableGram) else _one_by_one(problem, beta)
+@dataclass
+class Outputs:
+    """What kernels make of duals as numbers for each sample and kernel."""
+
+    beta: Array
+    g: Array  # (n, m) or (c, n, m) K_k beta
+
+    def inner(self, other: Outputs) -> np.ndarray:  # (m,)
+        """Return the inner product of both duals in every kernel, summed over columns."""
+        return other.along(self.beta)
+
+    def along(self, x: Array) -> np.ndarray:  # (m,)
+        """Return the inner product with duals x in every kernel."""
+        xp, g = namespace(x), self.g
+        if x.ndim == 1:
+            return to_host(xp.matrix_transpose(g) @ x)
+        return to_host(sum(xp.matrix_transpose(g[c, ...]) @ x[:, c] for c in range(x.shape[1])))
+
+    def energies(self) -> np.ndarray:  # (m,)
+        """Return the energy of the duals in every kernel."""
+        return np.maximum(self.inner(self), 0.0)
+
+    def mixed(self, weights: np.ndarray) -> Array:
+        """Return decision values: the weighted sum over kernels."""
+        xp, w = namespace(self.g), like(self.g, weights)
+        return self.g @ w if self.g.ndim == 2 else xp.matrix_transpose(self.g @ w)
+
+    def moved(self, other: Outputs, t: float) -> Outputs:
+        """Return what kernels make of these duals plus t times others."""
+        return Outputs(self.beta + t * other.beta, self.g + t * other.g)
+
+    def times(self, t: float) -> Outputs:
+        """Return what kernels make of t times the duals."""
+        return Outputs(t * self.beta, t * self.g)
 
 
-def _one_by_one(problem: Problem, beta: Array) -> Array:
-    """Return the outputs of every kernel of features that offer no more than products with all of them."""
-    gram, m = factors(problem), problem.gram.shape[1]
-    u = gram.rmatvec(beta)
-    parts = [gram.matvec(gram.scale_blocks(np.eye(m)[k], u)) for k in range(m)]
-    xp = namespace(parts[0])
-    return xp.stack(parts, axis=1) if beta.ndim == 1 else xp.permute_dims(xp.stack(parts, axis=2), (1, 0, 2))
+@dataclass
+class Folded:
+    """What kernels of low rank make of duals as numbers for each column of the features."""
+
+    gram: FactorGram
+    u: Array  # (D,) or (D, c) V' beta
+
+    def inner(self, other: Folded) -> np.ndarray:  # (m,)
+        """Return the inner product of both duals in every kernel, summed over columns."""
+        return self.gram.inner(self.u, other.u)
+
+    def energies(self) -> np.ndarray:  # (m,)
+        """Return the energy of the duals in every kernel."""
+        return self.gram.squared_norms(self.u)
+
+    def mixed(self, weights: np.ndarray) -> Array:
+        """Return decision values: the weighted sum over kernels."""
+        return self.gram.matvec(self.gram.scale_blocks(weights, self.u))
+
+    def moved(self, other: Folded, t: float) -> Folded:
+        """Return what kernels make of these duals plus t times others."""
+        return Folded(self.gram, self.u + t * other.u)
+
+    def times(self, t: float) -> Folded:
+        """Return what kernels make of t times the duals."""
+        return Folded(self.gram, t * self.u)
 
 
-def _along(x: Array, g: Array) -> np.ndarray:  # (m,)
-    """Return ``x' K_k beta`` of every kernel from its outputs, summed over columns."""
-    xp = namespace(x)
-    if x.ndim == 1:
-        return to_host(xp.matrix_transpose(g) @ x)
-    return to_host(sum(xp.matrix_transpose(g[c, ...]) @ x[:, c] for c in range(x.shape[1])))
+def image_of(problem: Problem, beta: Array) -> Any:
+    """Return what the kernels make of duals: in features where there are any."""
+    if isinstance(problem.gram, FactorGram):
+        return Folded(problem.gram, problem.gram.rmatvec(beta))
+    assert isinstance(problem.gram, CombinableGram | TensorGram)
+    return Outputs(beta, problem.gram.products(beta))
 
 
-def _mixed(g: Array, weights: np.ndarray) -> Array:
-    """Return the weighted sum of the kernels' outputs, as decision values are."""
-    xp, w = namespace(g), like(g, weights)
-    return g @ w if g.ndim == 2 else xp.matrix_transpose(g @ w)
-
-
-def _follow(problem: Problem, state: NewtonCGState, penalty: MixingPenalty) -> None:
+def follow(problem: Problem, state: NewtonCGState, penalty: MixingPenalty) -> None:
     """Take a penalty to follow: its weights, decision values and objective."""
     state.penalty = penalty
-    state.f = _mixed(state.g, penalty.weights(state.q))
+    state.f = state.image.mixed(penalty.weights(state.q))
     state.value, state.bias = _objective(problem, penalty, state.q, state.f, state.bias)
 
 
@@ -177,8 +221,8 @@ def _objective(problem: Problem, penalty: MixingPenalty, q: np.ndarray, f: Array
 def _leave_nothing(problem: Problem, state: NewtonCGState) -> None:
     """Leave the model without kernels, where they have a price, along the duals that its errors ask for."""
     beta = problem.feasible(-problem.loss.slope(state.f + state.bias))
-    g = _products(problem, beta)
-    q = np.maximum(_along(beta, g), 0.0)
+    image = image_of(problem, beta)
+    q = image.energies()
     if not state.penalty.weights(q).any():
         return
     low, high = 0.0, 1.0  # multiples of the duals between which the first kernel comes in
@@ -187,10 +231,10 @@ def _leave_nothing(problem: Problem, state: NewtonCGState) -> None:
         low, high = (low, middle) if state.penalty.weights(middle**2 * q).any() else (middle, high)
     for halving in range(SETTINGS.halvings):
         t = high + (1.0 - high) * 0.5**halving
-        f = t * _mixed(g, state.penalty.weights(t**2 * q))
+        f = t * image.mixed(state.penalty.weights(t**2 * q))
         value, bias = _objective(problem, state.penalty, t**2 * q, f, state.bias)
         if value < state.value:
-            state.beta, state.g, state.q = t * beta, t * g, t**2 * q
+            state.beta, state.image, state.q = t * beta, image.times(t), t**2 * q
             state.f, state.value, state.bias, state.stuck = f, value, bias, 0
             return
 
@@ -201,7 +245,7 @@ class _System:
     def __init__(self, problem: Problem, state: NewtonCGState):
         self.problem, self.state = problem, state
         weights = state.penalty.weights(state.q)
-        self.kernel = _combined(problem, weights)
+        self.weights, self.kernel = weights, _combined(problem, weights)
         curvature = state.penalty.curvature(state.q)
         self.bend = 2.0 * curvature if state.q.any() and np.any(curvature) else None
         self.f = state.f + state.bias
@@ -216,10 +260,16 @@ class _System:
 
     def smooth(self, x: Array) -> Array:
         """Return ``S x``."""
-        out = self.kernel(x)
-        if self.bend is None:
-            return out
-        return out + _mixed(self.state.g, self.bend @ _along(x, self.state.g))
+        state, gram = self.state, self.problem.gram
+        if self.kernel is not None:
+            out = self.kernel(x)
+            return out if self.bend is None else out + state.image.mixed(self.bend @ state.image.along(x))
+        assert isinstance(gram, FactorGram)
+        u = gram.rmatvec(x)
+        z = gram.scale_blocks(self.weights, u)
+        if self.bend is not None:
+            z = z + gram.scale_blocks(self.bend @ gram.inner(u, state.image.u), state.image.u)
+        return gram.matvec(z)
 
     def curved(self, x: Array) -> Array:
         """Return the curvature of the loss at its best bias times ``x``."""
@@ -249,11 +299,12 @@ class _System:
         return x, change
 
 
-def _combined(problem: Problem, weights: np.ndarray) -> Callable[[Array], Array]:
-    """Return what multiplies with the combined kernel: formed where entries can be read, else through the features."""
-    gram = problem.gram
-    if isinstance(gram, FactorGram):
-        return lambda x: gram.matvec(gram.scale_blocks(weights, gram.rmatvec(x)))
+def _combined(problem: Problem, weights: np.ndarray) -> Callable[[Array], Array] | None:
+    """Return what multiplies with the combined kernel, None where there are features."""
+    if isinstance(problem.gram, FactorGram):
+        return None
+    if isinstance(problem.gram, TensorGram):
+        return problem.gram.multiplier(weights)
     kernel = combinable(problem).combine(np.arange(problem.n), weights)
     turned = namespace(kernel).matrix_transpose
     # a few short rows times a symmetric matrix: half the time of the matrix times a few columns
@@ -272,14 +323,15 @@ def _constants(problem: Problem) -> list[Array]:
 
 def _search(problem: Problem, state: NewtonCGState, x: Array, slope: float) -> bool:
     """Go along x as far as the objective falls enough; False where it does not, as seen in floating point."""
-    g = _products(problem, x)
-    along, bend, t = _along(x, state.g), np.maximum(_along(x, g), 0.0), 1.0
+    image = image_of(problem, x)
+    along, bend, t = image.inner(state.image), image.energies(), 1.0
     for _ in range(SETTINGS.halvings):
         q = np.maximum(state.q + t * (2.0 * along + t * bend), 0.0)
-        f = _mixed(state.g + t * g, state.penalty.weights(q))
+        there = state.image.moved(image, t)
+        f = there.mixed(state.penalty.weights(q))
         value, bias = _objective(problem, state.penalty, q, f, state.bias)
         if value < state.value + SETTINGS.armijo * t * min(slope, 0.0):
-            state.beta, state.g = state.beta + t * x, state.g + t * g
+            state.beta, state.image = state.beta + t * x, there
             state.q, state.f, state.value, state.bias = q, f, value, bias
             return True
         t *= 0.5
