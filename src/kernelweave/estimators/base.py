@@ -251,7 +251,7 @@ class MKLEstimator(Parts):
         if self._absent:
             raise ValueError("missing='absent' is not for Dask chunks: fill the gaps first, or use X.compute().")
         if getattr(self, "probability", False):
-            raise ValueError("probability=True is not for Dask chunks: use loss='logistic', whose odds need no more fits.")
+            raise ValueError("probability=True is not for Dask chunks: use loss='logistic', which has its own odds.")
         chunks = read_chunks(X)
         validate_data(self, X._meta if hasattr(X, "columns") else np.empty((1, chunks.columns)), skip_check_array=True)
         return chunks
@@ -375,7 +375,8 @@ class MKLEstimator(Parts):
         given = {"weight": targets.weight, **self._column_facts(frame)}
         if options.approximation is None:
             return from_samples(X, self._bank, options, **given)
-        listed = whole or isinstance(X, Chunks) or not options.approximation.exact or options.complexity is not None or not self._on_bank()
+        plain = not options.approximation.exact or options.complexity is not None or isinstance(X, Chunks)
+        listed = whole or plain or not self._on_bank()
         effects = None if listed else unlisted(self._bank)
         if effects is not None:
             return from_effects(X, effects, options, **given)

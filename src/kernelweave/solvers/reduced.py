@@ -41,8 +41,8 @@ class Reduced:
     their Jacobian, U the parts of u as columns of a block diagonal matrix. With ``S = L L'`` and ``z = L'V'x`` this is
     ``(I + L'GL) z = L'(V'(c + theta r) - G p)`` in D + m unknowns, where ``G = V' diag(theta) V`` less its mean. On the
     computer's own processor G is formed from the samples that matter, in the precision of the features, and
-    conjugate gradients on all samples in float64 make up for the rest; an accelerator forms all of it in float64, and so
-    do features whose every product is a pass over the samples.
+    conjugate gradients on all samples in float64 make up for the rest; an accelerator forms all of it in float64, and
+    so do features whose every product is a pass over the samples.
 
     Parameters
     ----------
