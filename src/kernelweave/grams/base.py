@@ -225,6 +225,10 @@ class FactorGram(GramStack):
         """How the features are held, as a phrase."""
         raise NotImplementedError
 
+    @abstractmethod
+    def take(self, index: Any) -> FactorGram:
+        """Return the stack of the samples ``index`` only."""
+
     def energies(self, beta: Array) -> np.ndarray:
         return self.squared_norms(self.rmatvec(beta))
 
