@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import wraps
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -55,6 +58,8 @@ from ..solvers import ActiveKernels, solve
 from ..weightings import SignedSum, Weighting, make_mixing, weighed
 from .parts import Parts, sample_of_rows
 
+SEARCHES = ("sklearn.", "joblib.", "dask.", "distributed.", "ray.", "optuna.")
+WRAPPERS = ("sklearn.base", "sklearn.pipeline", "sklearn.utils.")
 NUMBERS = [np.float64, np.float32]
 HOMES = {  # the estimator of each kind of targets that a loss reads
     "binary": "MKLClassifier",
@@ -170,6 +175,7 @@ class MKLEstimator(Parts):
     normalize: Any
     tol: Any
     max_iter: Any
+    max_time: Any = None
     fit_intercept: Any
     psd: Any
     memory: Any
@@ -180,6 +186,8 @@ class MKLEstimator(Parts):
 
     #: kinds of targets that it reads, as `Loss.tasks` names them
     _reads: ClassVar[tuple[str, ...]] = ()
+    #: moment of `time.perf_counter` at which the time of a fit is up
+    _end: float = np.inf
 
     # -- what depends on the targets ----------------------------------------------------------------------
 
@@ -193,6 +201,11 @@ class MKLEstimator(Parts):
 
     def _learn_more(self, prepared: PreparedFit, X: Any, y: Any, sample_weight: Any) -> None:
         """Learn what else a model needs from the samples given, after the problems are solved."""
+
+    @property
+    def _learns_more(self) -> bool:
+        """Whether that takes more fits."""
+        return False
 
     # -- reading ------------------------------------------------------------------------------------------
 
@@ -323,6 +336,8 @@ class MKLEstimator(Parts):
         check_number("C", self.C)
         check_number("tol", self.tol)
         check_whole("max_iter", self.max_iter)
+        if self.max_time is not None:
+            check_number("max_time", self.max_time, "None or a number of seconds")
         approximation = self._approximation()
         options = Options(self.normalize, self.psd, self.memory, self.random_state, approximation, self.missing)
         penalty = make_mixing(self.penalty)
@@ -392,14 +407,29 @@ class MKLEstimator(Parts):
         begun = time.perf_counter()
         views = None if self._precomputed or is_chunked(X) else as_views(X, self.missing)
         X = X if views is None else views
-        prepared = self._prepare(X, y, sample_weight)
-        solutions = self._solve_all(prepared)
-        self._warn_if_loose(solutions)
-        self._learn_more(prepared, X, y, sample_weight)
+        with self._limited(begun):
+            prepared = self._prepare(X, y, sample_weight)
+            solutions = self._solve_all(prepared)
+            self._warn_if_loose(solutions)
+            self._learn_more(prepared, X, y, sample_weight)
         self._keep(prepared, solutions)
         self._advise(prepared, solutions)
         self.fit_time_ = time.perf_counter() - begun
         return self
+
+    @contextmanager
+    def _limited(self, begun: float, share: float = 1.0) -> Iterator[None]:
+        """Let all problems within end when ``share`` of the time given is over, of which none may be given."""
+        before, limit = self._end, self.max_time
+        if limit is not None:  # a parameter that makes no sense is refused later
+            seconds = float(limit) if isinstance(limit, Real) and not isinstance(limit, bool) else np.inf
+            self._end = min(before, begun + share * seconds)
+        try:
+            yield
+        finally:
+            self.__dict__.pop("_end", None)
+            if before < np.inf:
+                self._end = before
 
     def _advise(self, prepared: PreparedFit, solutions: Sequence[Solution]) -> None:
         """Warn of what is optimal and perhaps not wanted."""
@@ -452,6 +482,7 @@ class MKLEstimator(Parts):
             self.solver,
             tol=self.tol,
             max_iter=self.max_iter,
+            max_time=None if self._end == np.inf else max(self._end - time.perf_counter(), 0.0),
             start=start,
             progress=bool(self.progress),
         )
@@ -461,9 +492,11 @@ class MKLEstimator(Parts):
     def _solve_all(self, prepared: PreparedFit) -> list[Solution]:
         """Solve every problem, on threads that share the kernels."""
 
+        alone = len(prepared.subproblems) == 1 and not self._learns_more and not inside_a_search()
+
         def answer(subproblem: Subproblem) -> Solution:
             solution = self._solve(prepared, prepared.problem(subproblem, self.C))
-            if solution.status is Status.INTERRUPTED and len(prepared.subproblems) > 1:
+            if solution.status is Status.INTERRUPTED and not alone:
                 raise KeyboardInterrupt  # the other problems have no answer, so there is no model to return
             return solution
 
@@ -485,7 +518,7 @@ class MKLEstimator(Parts):
 
     def _warn_if_loose(self, solutions: Sequence[Solution]) -> None:
         """Say once if a gap missed tol, by how much and what to do; an interruption was already told."""
-        loose = [s for s in solutions if s.status in (Status.MAX_ITER, Status.STALLED)]
+        loose = [s for s in solutions if s.status in (Status.MAX_ITER, Status.MAX_TIME, Status.STALLED)]
         if loose:
             worst = max(loose, key=lambda solution: solution.gap)
             where = f" in {len(loose)} of {len(solutions)} problems" if len(solutions) > 1 else ""
@@ -621,6 +654,20 @@ def _light(model: Any) -> Any:
     for name in ("dual_coef_", "support_", "history_", "_sample"):
         vars(light).pop(name, None)
     return light
+
+
+def inside_a_search() -> bool:
+    """Whether a fit was asked for by a search, a resampling or another estimator, which an interruption is to end.
+
+    The code that asked is on the stack: modules of joblib, or of scikit-learn other than what wraps every fit.
+    """
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if name.startswith(SEARCHES) and not name.startswith(WRAPPERS):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def single(values: Any) -> Any:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import time
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from threading import local
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..arrays import namespace, to_host
+from ..arrays import namespace
 from ..certify import certify
 from ..grams import CombinableGram, EntryGram, FactorGram, GramStack
 from ..losses.base import MARGIN, SOFTMAX, BoundLoss, DualTerms
@@ -26,6 +28,25 @@ PRECISE = 1e-11  # relative gap to which problems of TINY size are solved, where
 ENDING = 6  # judgements in a row without a better gap after which a problem of TINY size is at its end
 EXTRA = 30  # judgements that it may take from the gap asked for to there
 PATIENCE = 100  # judgements without a gap one per cent better after which a solver is taken to be at its end
+
+
+_NOW = local()  # of each thread: when the time of the solve under way, and of those within it, is up
+
+
+@contextmanager
+def until(end: float) -> Iterator[None]:
+    """Let solves within end at a moment of ``time.perf_counter``, or sooner."""
+    before = getattr(_NOW, "end", np.inf)
+    _NOW.end = min(before, end)
+    try:
+        yield
+    finally:
+        _NOW.end = before
+
+
+def late() -> bool:
+    """Whether the time is up."""
+    return time.perf_counter() > getattr(_NOW, "end", np.inf)
 
 
 class Solver(BaseEstimator):
@@ -232,8 +253,7 @@ class _Bests:
 
     @property
     def certificate(self) -> Certificate:
-        model = self.model
-        return Certificate(self.lower, self.upper, model.scale, model.intercept, self.dual_scale, model.rounding)
+        return replace(self.model, lower=self.lower, upper=self.upper, dual_scale=self.dual_scale)
 
     def verified(self, problem: Problem) -> _Bests:
         """Return the same points certified afresh from the kernels."""
@@ -265,8 +285,8 @@ class _Run:
             self.solver.lean(self.problem, state, weights)
         while self.iteration < max_iter:
             self.iteration += 1
-            ready = self.solver.step(self.problem, state)
-            if not ready and self.iteration < max_iter:
+            ready, up = self.solver.step(self.problem, state), late()
+            if not ready and not up and self.iteration < max_iter:
                 continue
             certificate, stop = self.judge(self.solver.read(self.problem, state))
             now = self.bests.certificate
@@ -274,6 +294,8 @@ class _Run:
                 return Status.CONVERGED
             if stop:
                 return Status.INTERRUPTED
+            if up:
+                return Status.MAX_TIME
             end = self.solver.adapt(self.problem, state, certificate)
             if end is not None:
                 return end
@@ -302,7 +324,8 @@ class _Run:
     def confirm(self, state: Any, tol: float) -> bool:
         """Whether the gap holds when computed from the kernels; if not, the running products had drifted."""
         self.bests = self.bests.verified(self.problem)
-        if self.bests.certificate.gap <= tol:
+        now = self.bests.certificate
+        if now.gap <= tol or now.upper - now.lower - now.widened <= tol * abs(now.upper):  # the rest is rounding
             return True
         self.solver.refresh(self.problem, state)
         return False
@@ -317,6 +340,8 @@ class _Run:
         assert bests.dual is not None and bests.primal is not None
         if bests.certificate.gap <= tol and status is not Status.INTERRUPTED:  # which whoever asked wants to know of
             status = Status.CONVERGED
+        elif status is Status.CONVERGED:
+            status = Status.STALLED
         model = bests.model
         beta = bests.dual_scale * self.problem.feasible(bests.dual.beta)
         coef = model.scale * self.problem.feasible(bests.primal.beta)
@@ -344,6 +369,7 @@ def solve(
     *,
     tol: float = 1e-3,
     max_iter: int = 100_000,
+    max_time: float | None = None,
     start: np.ndarray | Point | None = None,
     callbacks: Sequence[Callback] = (),
     progress: bool = False,
@@ -360,6 +386,8 @@ def solve(
         Relative duality gap asked for.
     max_iter : int, default=100000
         Most steps of the solver; what a step is depends on the solver.
+    max_time : float, optional
+        Seconds after which the solver is stopped, at the end of a step; the answer is the best point so far.
     start : ndarray of shape (n,) or Point, optional
         Duals to begin with, made feasible first; those of a `Point` together with its kernel weights.
     callbacks : sequence of callables
@@ -384,8 +412,9 @@ def solve(
     True
     """
     solution = solve_quietly(
-        problem, solver, tol=tol, max_iter=max_iter, start=start, callbacks=callbacks, progress=progress
-    )
+        problem, solver, tol=tol, max_iter=max_iter, max_time=max_time, start=start, callbacks=callbacks,
+        progress=progress,
+    )  # fmt: skip
     if solution.status is Status.INTERRUPTED:
         warnings.warn(f"{Status.INTERRUPTED.value} {solution.certificate}", RuntimeWarning, stacklevel=2)
     return solution
@@ -397,6 +426,7 @@ def solve_quietly(
     *,
     tol: float,
     max_iter: int = 100_000,
+    max_time: float | None = None,
     start: np.ndarray | Point | None = None,
     callbacks: Sequence[Callback] = (),
     progress: bool = False,
@@ -413,7 +443,8 @@ def solve_quietly(
         duals = problem.feasible(problem.gram.asarray(duals))
     run = _Run(problem, chosen, callbacks, _bar(progress))
     try:
-        status = run.go(duals, weights, tol, max_iter)
+        with until(np.inf if max_time is None else run.began + max_time):
+            status = run.go(duals, weights, tol, max_iter)
     except KeyboardInterrupt:
         if run.state is None:
             raise
