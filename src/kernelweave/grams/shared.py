@@ -22,8 +22,9 @@ from .maps import Maps, anchor, join, pieces, precision, take_rows
 from .recomputed import RecomputedGram
 
 SAMPLES = 1000  # on which functions are chosen and cores are found, at least
-PER_FUNCTION = 5  # of them for each function, at least
-OFFERED = 16  # functions to choose from for each function of the basis; large banks offer fewer of each kernel
+PER_FUNCTION = 2  # of them for each function, at least
+OFFERED = 3  # functions to choose from for each that is chosen; large banks offer fewer of each kernel
+POOL = 3  # functions that are chosen for each column of the basis, which holds most of what they span
 SPARE = 20  # rows of the sketch beyond the functions to choose
 CUT = 1e-10  # of the largest singular value of the functions: what is below is rounding
 LEFT = 1e-8  # of its largest value: what a kernel among landmarks may have left where its factorisation ends
@@ -292,7 +293,7 @@ def _part(
         sample = _drawn(job, wish, positions, count, rng)
         if wish.tol is None:
             assert wish.rank is not None
-            pairs = sample.chosen(min(wish.rank, sample.X.shape[0]), rng)
+            pairs = sample.chosen(min(POOL * wish.rank, sample.X.shape[0]), rng)
         else:
             enough, pairs = _enough(sample, wish, rng)
             last = wish.n_landmarks is not None or not isinstance(wish.landmarks, str) or count >= job.X.shape[0]
@@ -306,14 +307,23 @@ def _part(
                 continue
         functions = sample.functions(pairs, number)
         turn, Q = sample.oriented(functions)
-        return functions, turn, sample.cores(Q)
+        return functions, *_leading(turn, sample.cores(Q), wish.rank or turn.shape[1])
+
+
+def _leading(turn: np.ndarray, roots: list[np.ndarray], rank: int) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Return a basis turned to the axes that hold most of all kernels' traces, each kernel counting alike, and cut."""
+    if turn.shape[1] <= rank:
+        return turn, roots
+    square = sum(root @ root.T / max(float(np.sum(root**2)), 1e-300) for root in roots)
+    axes = np.linalg.eigh(square)[1][:, ::-1][:, :rank]
+    return turn @ axes, [axes.T @ root for root in roots]
 
 
 def _drawn(job: Job, wish: Wish, positions: tuple[int, ...], count: int, rng: np.random.RandomState) -> _Sample:
     """Return landmarks, and samples to choose functions on."""
     kernels, n = tuple(job.kernels[k] for k in positions), job.X.shape[0]
     Z = draw_landmarks(wish.landmarks, count, kernels, job.X, rng)
-    some = min(n, max(SAMPLES, PER_FUNCTION * max(wish.rank or 0, Z.shape[0])))
+    some = min(n, max(SAMPLES, PER_FUNCTION * max(POOL * (wish.rank or 0), Z.shape[0])))
     rows = np.arange(n) if some == n else np.sort(rng.choice(n, some, replace=False))
     return _Sample(job, positions, kernels, Z, job.X if some == n else take_rows(job.X, rows))
 

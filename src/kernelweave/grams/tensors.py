@@ -117,7 +117,7 @@ class TensorGram(GramStack):
         for rows, k, block in self._blocks():
             if mix[k]:
                 kernel[rows, :] += float(mix[k]) * block
-        return lambda x: _product(kernel, x)
+        return WeightedSum(kernel)
 
     def _decision(self, x: Array, weights: np.ndarray) -> Array:
         out, mix = 0.0 * x, weights * self.scale
@@ -167,6 +167,22 @@ class TensorGram(GramStack):
         """Return the kernels as a stored stack of NumPy."""
         X = to_host(self.X)
         return DenseGram(np.stack([kernel(X) for kernel in self.kernels], axis=2), self.scale)
+
+
+class WeightedSum:
+    """A weighted sum of kernels as a matrix."""
+
+    def __init__(self, matrix: Array):
+        self.matrix = matrix
+
+    def __call__(self, x: Array) -> Array:
+        """Return its product with x, summed in the precision of x."""
+        return _product(self.matrix, x)
+
+    def among(self, index: Array) -> Array:  # (b,) -> (b, b)
+        """Return it between some samples, in double precision."""
+        xp = namespace(self.matrix)
+        return cast(xp.take(xp.take(self.matrix, index, axis=0), index, axis=1), xp.float64)
 
 
 def _product(matrix: Array, x: Array) -> Array:

@@ -170,6 +170,15 @@ class Loss(BaseEstimator):
         """Second derivative of the total loss times ``x``."""
         return self.curvature(f, y, C) * x
 
+    def curvature_between(self, f: Array, i: int, j: int, y: Array, C: Array) -> Array | None:
+        """Return the second derivative of each sample's loss by its decision values i and j; None where it is zero.
+
+        For losses that are a sum over samples.
+        """
+        if f.ndim == 1:
+            return self.curvature(f, y, C)
+        return self.curvature(f, y, C)[:, i] if i == j else None
+
     def terms(self, y: Array, C: Array) -> DualTerms | None:
         """Describe the dual as a sum over single duals, or return None where it is none."""
         return None
@@ -450,6 +459,10 @@ class BoundLoss:
     def curvature_times(self, f: Array, x: Array) -> Array:
         """Second derivative of the total loss times ``x``."""
         return self.loss.curvature_times(f, x, self.y, self._cost)
+
+    def curvature_between(self, f: Array, i: int, j: int) -> Array | None:  # (n,)
+        """Second derivative of each sample's loss by its decision values i and j; None where it is zero."""
+        return self.loss.curvature_between(f, i, j, self.y, self._cost)
 
     def dual(self, beta: Any) -> Array:
         """Dual value of each sample, or dual; the sum is the total, and only meaningful for feasible ``beta``."""

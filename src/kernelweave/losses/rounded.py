@@ -94,6 +94,14 @@ class RoundedLoss(BoundLoss):
         mean = xp.sum(inside, axis=1, keepdims=True) / count
         return self.rate[:, None] * xp.where(give, x - mean, 0.0 * x)
 
+    def curvature_between(self, f: Array, i: int, j: int) -> Array | None:
+        give = self._answer(f)[1]
+        if self.base.terms is not None:
+            return give if give.ndim == 1 else (give[:, i] if i == j else None)
+        xp = namespace(f)
+        inside = xp.astype(give, f.dtype)
+        return self.rate * inside[:, i] * (float(i == j) - inside[:, j] / xp.sum(inside, axis=1))
+
     def best_bias(self, f: Array, total: float = 0.0, near: Any = None) -> Any:
         """Return the bias, one for each column, at which the duals sum to ``total``."""
         if len(self.shape) > 1:
