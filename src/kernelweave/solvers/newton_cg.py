@@ -260,7 +260,9 @@ class _System:
         """Return ``S x``."""
         state, gram = self.state, self.problem.gram
         if self.kernel is not None:
-            out = self.kernel @ x
+            turned = namespace(x).matrix_transpose
+            # a few short rows times a symmetric matrix: half the time of the matrix times a few columns
+            out = self.kernel @ x if x.ndim == 1 else turned(turned(x) @ self.kernel)
             return out if self.bend is None else out + state.image.mixed(self.bend @ state.image.along(x))
         assert isinstance(gram, FactorGram)
         u = gram.rmatvec(x)
@@ -296,9 +298,6 @@ class _System:
             p, along = residual + (size / last) * p, image + (size / last) * along
         return x, change
 
-
-def _combined(problem: Problem, weights: np.ndarray) -> Array | None:
-    """Return the combined kernel where entries can be read, None where there are features."""
     if isinstance(problem.gram, FactorGram):
         return None
     return combinable(problem).combine(np.arange(problem.n), weights)
