@@ -298,6 +298,9 @@ class _System:
             p, along = residual + (size / last) * p, image + (size / last) * along
         return x, change
 
+
+def _combined(problem: Problem, weights: np.ndarray) -> Array | None:
+    """Return the combined kernel where entries can be read, None where there are features."""
     if isinstance(problem.gram, FactorGram):
         return None
     return combinable(problem).combine(np.arange(problem.n), weights)
