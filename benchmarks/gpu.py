@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import sys
 import time
@@ -28,6 +29,7 @@ from kernelweave import kernels as K
 RESULTS = Path(__file__).parent / "results"
 PENALTIES = {"lp 2": kw.penalties.Lp(2.0), "lp 1.05": kw.penalties.Lp(1.05), "l1": kw.penalties.L1()}
 COLUMNS, RANK, C = 20, 50, 1.0
+PROGRESS = "KERNELWEAVE_PROGRESS" in os.environ  # whether to show gaps on the way
 TOLERANCES = {100_000: 1e-6, 1_000_000: 1e-6, 10_000_000: 1e-5}
 AIMS = {1_000_000: 2.0, 10_000_000: 25.0}
 
@@ -66,8 +68,9 @@ def classifier(
     kernels, rank = BANKS[bank]
     approximation = kw.Nystroem(rank=rank, landmarks="uniform")
     return kw.MKLClassifier(
-        kernels(), penalty=penalty, loss=loss, C=C, tol=tol, approximation=approximation, random_state=0
-    )
+        kernels(), penalty=penalty, loss=loss, C=C, tol=tol, approximation=approximation, random_state=0,
+        progress=PROGRESS,
+    )  # fmt: skip
 
 
 def synchronise(device: str) -> None:
@@ -159,6 +162,12 @@ def line(row: dict, top: dict) -> str:
     )
 
 
+def write(report: dict, options: argparse.Namespace) -> None:
+    """Write what was measured so far."""
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / f"{options.name}.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=float, nargs="+", default=[1e5, 1e6, 1e7])
@@ -178,12 +187,15 @@ def main() -> None:
     for loss in options.losses:
         for name in options.penalties:
             fit(20_000, name, 1e-4, device, loss, options.bank)  # starts the libraries
-    rows = []
+    rows: list[dict] = []
+    command = " ".join(["python benchmarks/gpu.py", *sys.argv[1:]])
+    report = {"command": command, "card": card, "torch": torch.__version__, "ceilings": top, "rows": rows}
     for n in map(int, options.sizes):
         for loss in options.losses:
             for name in options.penalties:
                 rows.append(fit(n, name, options.tol or TOLERANCES.get(n, 1e-6), device, loss, options.bank))
                 print(line(rows[-1], top), flush=True)
+                write(report, options)
     if device == "cuda" and 100_000 in map(int, options.sizes):
         for name in options.penalties:  # the same data on the computer's own processor
             X, y = (part.cpu() for part in draw(100_000, device, seed=1))
@@ -193,10 +205,7 @@ def main() -> None:
             rows.append({"samples": 100_000, "penalty": name, "device": "cpu", "seconds": clf.fit_time_,
                          "gap": clf.dual_gap_, "test_accuracy": accuracy})  # fmt: skip
             print(f"   100000 {name:8} on the CPU: {clf.fit_time_:.2f} s, accuracy {accuracy:.4f}", flush=True)
-    command = " ".join(["python benchmarks/gpu.py", *sys.argv[1:]])
-    report = {"command": command, "card": card, "torch": torch.__version__, "ceilings": top, "rows": rows}
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / f"{options.name}.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    write(report, options)
 
 
 if __name__ == "__main__":
