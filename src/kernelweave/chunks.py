@@ -99,9 +99,7 @@ class Chunks:
             tasks.update({key: (_added, group) for key, group in zip(level, groups, strict=True)})
         return computed([_named(level[0], tasks)])[0]
 
-    def each(
-        self, work: Callable[..., Any], shared: Sequence[Any] = (), split: Sequence[np.ndarray] = ()
-    ) -> list[Any]:
+    def each(self, work: Callable[..., Any], shared: Sequence[Any] = (), split: Sequence[np.ndarray] = ()) -> list[Any]:
         """Return what ``work`` makes of each chunk."""
         name, tasks = self._pass(work, shared, split)
         return computed([_named((name, i), tasks) for i in range(len(self.parts))])

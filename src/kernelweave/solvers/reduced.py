@@ -19,6 +19,7 @@ class ReducedSettings:
     """Constants of the linear system, and of the samples that are looked at first."""
 
     drawn: int = 500  #: samples for each column from which an accelerator forms the matrix, where there are many more
+    narrow: int = 1500  #: columns up to which an accelerator forms the matrix of all samples sooner than it corrects
     golden: float = 0.6180339887498949  #: whose multiples fill the unit interval evenly
     spare: float = 0.1  #: weight of the samples, together, that may be left out of the factored matrix
     trusted: float = 1e-7  #: relative error asked for, from which on the matrix of all samples needs no correction
@@ -96,7 +97,7 @@ class Reduced:
         theta, rows, sums, total = self.theta, None, self.sums, self.total
         if rough and self.gram.on_host:
             theta, rows = samples_that_matter(theta, SETTINGS.spare)
-        elif rough:
+        elif rough and self.basis.columns > SETTINGS.narrow:
             theta, rows = drawn_by_weight(theta, SETTINGS.drawn * self.basis.columns)
         self.exact = rows is None and not self.gram.on_host
         if rows is not None:
