@@ -136,6 +136,7 @@ BINARY = [loss for loss in LOSSES if "binary" in loss.tasks]  # those that read 
 QUADRATIC = [loss for loss in BINARY if loss.bind([-1.0, 1.0]).quadratic]  # of these, what solvers on kernels take
 GRAMS = [grams.DenseGram, on_demand, factored]  # each is called with (stack, scale)
 VIEWS = [grams.FactorProducts, grams.ProductGram]  # of another representation's kernels; with tests of their own
+IN_PASSES = [grams.ChunkedGram, grams.RecomputedGram]  # features that no array holds; with tests of their own
 BANKS = [grams.EffectsGram]  # of kernels that are never listed; with tests of their own
 APPROXIMATIONS = [grams.Nystroem(rank=5), grams.PivotedCholesky(rank=5), grams.RandomFeatures(rank=6)]
 APPROXIMATIONS += [grams.ExplicitFeatures()]

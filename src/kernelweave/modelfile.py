@@ -70,6 +70,8 @@ PARTS = (  # what fitted models are made of, beside what the rooms export
     "kernelweave.grams.maps.Maps",
     "kernelweave.grams.maps.Predictor",
     "kernelweave.grams.maps.Waves",
+    "kernelweave.grams.shared.BasisPredictor",
+    "kernelweave.grams.shared.Functions",
     "kernelweave.kernels.effects.Basis",
     "kernelweave.kernels.families.Precomputed",
     "kernelweave.kernels.missing.Others",

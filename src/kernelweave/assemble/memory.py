@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import free_bytes, is_foreign, readable
+from ..chunks import Chunks, cluster_memory
 from ..grams import FactorProducts
 
 SHARE = 0.8  # of the memory available, how much "auto" lets the kernels take
@@ -73,6 +74,9 @@ def allowed_features(X: Any, memory: Any = "auto") -> float:
     """Return the bytes that features of X may take, on the device of X."""
     if memory != "auto":
         return float(memory)
+    workers = cluster_memory() if isinstance(X, Chunks) else None
+    if workers is not None:
+        return workers
     free = free_bytes(X) if is_foreign(X) else None
     return FEATURES_SHARE * (available_memory() if free is None else free)
 

@@ -12,7 +12,7 @@ from ..arrays import Array, namespace
 from ..assemble import Options, Targets, outlier_targets
 from ..kernels import RBF, default_bank
 from ..losses import Loss
-from .base import MKLEstimator, PreparedFit
+from .base import MKLEstimator, PreparedFit, chunk_by_chunk
 
 BOUNDARY = 1e-8  # share of the offset by which it is lowered, so that samples on the boundary are inside for certain
 
@@ -201,6 +201,7 @@ class MKLOutlierDetector(OutlierMixin, MKLEstimator):
         super()._keep(prepared, [replace(found, intercept=found.intercept + BOUNDARY * abs(found.intercept))])
         self.offset_ = -float(self.intercept_[0])
 
+    @chunk_by_chunk
     def decision_function(self, X: Any) -> Array:
         """Return how far inside each sample is: negative for outliers.
 
@@ -216,6 +217,7 @@ class MKLOutlierDetector(OutlierMixin, MKLEstimator):
         """
         return self._decide(X)[:, 0]
 
+    @chunk_by_chunk
     def score_samples(self, X: Any) -> Array:
         """Return the weighted mean similarity of each sample to training samples: less for stranger ones.
 
@@ -231,6 +233,7 @@ class MKLOutlierDetector(OutlierMixin, MKLEstimator):
         """
         return self.decision_function(X) + self.offset_
 
+    @chunk_by_chunk
     def predict(self, X: Any) -> Array:
         """Return +1 for samples like the training samples and -1 for outliers.
 

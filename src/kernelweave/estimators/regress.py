@@ -10,7 +10,8 @@ from sklearn.metrics import r2_score
 from ..arrays import Array, is_foreign, namespace, to_host
 from ..assemble import Numbers, check_together, number_targets, read_numbers, read_weight, target_names
 from ..assemble.parameters import check_choice
-from .base import MKLEstimator, PreparedFit, requires_y
+from ..chunks import gathered
+from .base import MKLEstimator, PreparedFit, chunk_by_chunk, requires_y
 
 TARGETS = ("joint", "each")
 
@@ -206,6 +207,7 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         self._flat = targets.flat
         super()._keep(prepared, solutions)
 
+    @chunk_by_chunk
     def predict(self, X: Any) -> Array:
         """Return the prediction for each sample.
 
@@ -239,7 +241,7 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         float
             1 for predictions without error, 0 for those of the mean.
         """
-        predicted = self.predict(X)
+        predicted, y, sample_weight = gathered(self.predict(X)), gathered(y), gathered(sample_weight)
         if not is_foreign(predicted):
             sample_weight = to_host(sample_weight) if is_foreign(sample_weight) else sample_weight
             return float(r2_score(y, predicted, sample_weight=sample_weight))

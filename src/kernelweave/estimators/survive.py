@@ -8,8 +8,9 @@ import numpy as np
 
 from ..arrays import Array, is_foreign, like, to_host
 from ..assemble import Targets, read_survival, read_weight, survival_targets
+from ..chunks import gathered
 from ..losses.survival import concordance
-from .base import MKLEstimator, PreparedFit, requires_y
+from .base import MKLEstimator, PreparedFit, chunk_by_chunk, requires_y
 
 
 class MKLSurvival(MKLEstimator):
@@ -186,6 +187,7 @@ class MKLSurvival(MKLEstimator):
         loss: Any = prepared.loss
         self.event_times_, self.baseline_hazard_ = loss.baseline(risks, bound.y, bound.C, to_host(subproblem.y)[:, 1])
 
+    @chunk_by_chunk
     def predict(self, X: Any) -> Array:
         """Return the risk of each sample: the log of its hazard over the baseline's, higher for earlier events.
 
@@ -216,7 +218,7 @@ class MKLSurvival(MKLEstimator):
         ndarray of shape (n_new, n_times)
             ``exp(-H_0(t) exp f(x))``, with the cumulative baseline hazard by Breslow; NumPy's.
         """
-        risks = to_host(self.predict(X))
+        risks = to_host(gathered(self.predict(X)))
         times = self.event_times_ if times is None else _read_times(times)
         places = np.searchsorted(self.event_times_, times, side="right")
         hazard = np.concatenate([[0.0], self.baseline_hazard_])[places]
@@ -241,8 +243,8 @@ class MKLSurvival(MKLEstimator):
         float
             1 for risks in the order of the events, 0.5 for risks that say nothing.
         """
-        risks = self.predict(X)
-        table = to_host(read_survival(y, risks))
+        risks, sample_weight = gathered(self.predict(X)), gathered(sample_weight)
+        table = to_host(read_survival(gathered(y), risks))
         weight = None
         if sample_weight is not None:
             weight = to_host(read_weight(like(risks, sample_weight) if is_foreign(risks) else sample_weight, risks))

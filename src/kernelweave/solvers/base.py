@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..arrays import namespace, to_host
+from ..arrays import namespace
 from ..certify import certify
 from ..grams import CombinableGram, EntryGram, FactorGram, GramStack
 from ..losses.base import MARGIN, SOFTMAX, BoundLoss, DualTerms
@@ -148,8 +148,7 @@ def takes_loss(loss: BoundLoss, kinds: tuple[str, ...]) -> bool:
         return True
     if loss.terms is not None:
         return ("entropic" if loss.terms.entropic else "quadratic") in kinds
-    known = loss.compiled
-    return known is not None and {MARGIN: "margin", SOFTMAX: "softmax"}.get(known[0]) in kinds
+    return loss.rows is not None and {MARGIN: "margin", SOFTMAX: "softmax"}.get(loss.rows) in kinds
 
 
 def l1_only(problem: Problem) -> str | None:
@@ -221,7 +220,7 @@ def unit_of(problem: Problem) -> float:
     half = 0.5 * float(np.ptp(linear))
     if half > 0:
         return half
-    return float(problem.dual_sum or 1.0) * float(np.mean(to_host(problem.gram.diagonal()))) or 1.0
+    return float(problem.dual_sum or 1.0) * float(np.mean(problem.gram.mean_diagonal())) or 1.0
 
 
 def entries(problem: Problem) -> EntryGram:

@@ -6,15 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..grams import BankGram, CombinableGram, FactorGram
+from ..grams import BankGram, CombinableGram, FactorGram, TensorGram
 from ..problem import Problem
 from .active import ActiveKernels
 from .ascent import Ascent
-from .base import Solver, check_pair, factors, takes_loss, unit_of
+from .base import Solver, check_pair, factors, unit_of
 from .coordinate import Coordinate
 from .features import Features
 from .frank_wolfe import FrankWolfe
 from .interior import Interior
+from .lagrangian import Lagrangian
 from .newton import Newton
 from .newton_cg import NewtonCG
 from .proximal import Proximal
@@ -61,6 +62,8 @@ def choose(problem: Problem, tol: float = 1e-3) -> Solver:
         return FrankWolfe()
     if isinstance(problem.gram, BankGram):
         return ActiveKernels()
+    if isinstance(problem.gram, TensorGram):
+        return NewtonCG() if problem.loss.smooth else Lagrangian()
     if isinstance(problem.gram, FactorGram):
         return _on_factors(problem, tol)
     return _on_kernels(problem)
@@ -98,7 +101,9 @@ def _on_factors(problem: Problem, tol: float) -> Solver:
     loss, host = problem.loss, factors(problem).host_features is not None
     if loss.smooth and (loss.several or loss.terms is None):
         return NewtonCG()
-    if loss.several or not problem.bias:
+    if loss.several and not host:
+        return Lagrangian()
+    if host and (loss.several or not problem.bias):
         return _rows_or_table(problem)
     if host and loss.quadratic and factors(problem).columns >= SETTINGS.slim * problem.n:
         return SQP()  # kernels between samples are the smaller side
@@ -116,12 +121,7 @@ def _on_factors(problem: Problem, tol: float) -> Solver:
 
 
 def _rows_or_table(problem: Problem) -> Solver:
-    """Return single rows of duals for small costs, Newton's steps on a square of samples for large ones.
-
-    Features of other libraries have neither: where the loss has a curvature, its products do.
-    """
-    if factors(problem).host_features is None and takes_loss(problem.loss, NewtonCG.takes):
-        return NewtonCG()
+    """Return single rows of duals for small costs, Newton's steps on a square of samples for large ones."""
     if problem.bias or (problem.loss.several and problem.loss.elementwise):
         return Ascent()
     if _heft(problem) <= SETTINGS.rough or problem.n > SETTINGS.square:
