@@ -96,7 +96,8 @@ class Errors:
         size = float(xp.sum(xp.abs(values))) + scale * float(xp.sum(xp.abs(beta))) * float(np.max(bias))
         if problem.loss.quadratic:
             return self.share * size
-        return self.share * size + ENTROPY * PRECISION * float(xp.sum(problem.loss.C))
+        moved = xp.abs(beta) if beta.ndim == 1 else xp.max(xp.abs(beta), axis=1)  # at an end it is exact
+        return self.share * size + ENTROPY * PRECISION * float(xp.sum(problem.loss.C[moved > 0.0]))
 
 
 NO_ERRORS = Errors()

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import wraps
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
