@@ -14,6 +14,7 @@ from .grams import BankGram
 from .problem import Certificate, Point, Problem
 
 PRECISION = float(np.finfo(float).eps)  # relative error of one operation
+ENTROPY = 40.0  # most that the entropy of a share changes with it in floating point, at the ends: minus its logarithm
 WALK = 0.25  # errors of a sum of n terms, as a share of sqrt(n) of them: each is at most half a rounding, either way
 ROUNDING = 1e-13  # share of the size of kernels that their products may be off by
 NEAR = 1e-3  # how far from 1 the neighbouring scales are
@@ -91,7 +92,10 @@ class Errors:
         """Return what the dual value may be off by through its sum, and through duals that do not quite sum up."""
         xp, values = namespace(beta), problem.loss.dual(scale * beta)
         bias = np.abs(to_host(intercept) if hasattr(intercept, "shape") else intercept)
-        return self.share * (float(xp.sum(xp.abs(values))) + scale * float(xp.sum(xp.abs(beta))) * float(np.max(bias)))
+        size = float(xp.sum(xp.abs(values))) + scale * float(xp.sum(xp.abs(beta))) * float(np.max(bias))
+        if problem.loss.quadratic:
+            return self.share * size
+        return self.share * size + ENTROPY * PRECISION * float(xp.sum(problem.loss.C))
 
 
 NO_ERRORS = Errors()
@@ -134,7 +138,8 @@ def dual_value(problem: Problem, beta: Array, q: Any) -> tuple[float, float]:
     if not problem.penalty.homogeneous:
         return max((plain, 1.0), _shortened(problem, beta, q, plain))
     s = problem.loss.dual_scale(beta, h)
-    return max((plain, 1.0), (problem.total_dual(s * beta) - s**2 * h, s))
+    scaled = problem.total_dual(s * beta) - s * s * h
+    return (scaled, s) if scaled > plain else (plain, 1.0)
 
 
 def _shortened(problem: Problem, beta: Array, q: Any, plain: float) -> tuple[float, float]:

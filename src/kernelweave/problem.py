@@ -169,6 +169,10 @@ class Status(Enum):
     CONVERGED = "The duality gap is within tol."
     MAX_ITER = "max_iter was reached before the duality gap met tol: raise max_iter or tol."
     MAX_TIME = "max_time was reached before the duality gap met tol: raise max_time or tol."
+    SLOW = (
+        "The gap falls too slowly to wait for, as it may where costs are huge for kernels of low rank: use a smaller "
+        "C, raise tol, or say in max_time how long to go on."
+    )
     STALLED = "The solver could not improve further in floating point: raise tol, or scale the kernels."
     OWN_TEST = "The solver's own optimality test holds; the duality gap says how far that is from the optimum."
     EPOCHS = "The passes asked for are done; the duality gap says how far that is from the optimum."

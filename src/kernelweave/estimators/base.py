@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import wraps
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -59,6 +58,7 @@ from ..solvers import ActiveKernels, solve
 from ..weightings import SignedSum, Weighting, make_mixing, weighed
 from .parts import Parts, sample_of_rows
 
+LOOSE = (Status.MAX_ITER, Status.MAX_TIME, Status.SLOW, Status.STALLED)
 SEARCHES = ("sklearn.", "joblib.", "dask.", "distributed.", "ray.", "optuna.")
 WRAPPERS = ("sklearn.base", "sklearn.pipeline", "sklearn.utils.")
 NUMBERS = [np.float64, np.float32]
@@ -337,8 +337,6 @@ class MKLEstimator(Parts):
         check_number("C", self.C)
         check_number("tol", self.tol)
         check_whole("max_iter", self.max_iter)
-        if self.max_time is not None:
-            check_number("max_time", self.max_time, "None or a number of seconds")
         approximation = self._approximation()
         options = Options(self.normalize, self.psd, self.memory, self.random_state, approximation, self.missing)
         penalty = make_mixing(self.penalty)
@@ -420,10 +418,10 @@ class MKLEstimator(Parts):
     @contextmanager
     def _limited(self, begun: float, share: float = 1.0) -> Iterator[None]:
         """Let all problems within end when ``share`` of the time given is over, of which none may be given."""
-        before, limit = self._end, self.max_time
-        if limit is not None:  # a parameter that makes no sense is refused later
-            seconds = float(limit) if isinstance(limit, Real) and not isinstance(limit, bool) else np.inf
-            self._end = min(before, begun + share * seconds)
+        before = self._end
+        if self.max_time is not None:
+            check_number("max_time", self.max_time, "None or a number of seconds")
+            self._end = min(before, begun + share * float(self.max_time))
         try:
             yield
         finally:
@@ -528,7 +526,7 @@ class MKLEstimator(Parts):
 
     def _warn_if_loose(self, solutions: Sequence[Solution]) -> None:
         """Say once if a gap missed tol, by how much and what to do; an interruption was already told."""
-        loose = [s for s in solutions if s.status in (Status.MAX_ITER, Status.MAX_TIME, Status.STALLED)]
+        loose = [s for s in solutions if s.status in LOOSE]
         if loose:
             worst = max(loose, key=lambda solution: solution.gap)
             where = f" in {len(loose)} of {len(solutions)} problems" if len(solutions) > 1 else ""

@@ -91,7 +91,8 @@ class BoostedMKLClassifier(MKLClassifier):
         How samples are held out to weigh the SVMs. A number is that of the folds, each with its share of every
         class, and no more of them than the smallest class has samples. None: weigh the SVMs by what they say of
         the samples that they were trained on, which favours those that fit too closely.
-    loss, C, solver, approximation, normalize, tol, max_iter, max_time, class_weight, psd, memory, random_state, n_jobs, progress
+    loss, C, solver, approximation, normalize, tol, max_iter, max_time, class_weight, psd, memory, random_state, \
+n_jobs, progress
         As for `MKLClassifier`, of each SVM; threads are for the kernels.
 
     Attributes

@@ -254,8 +254,8 @@ class Choosing(MKLEstimator):
             if time.perf_counter() > self._end and f + 1 < len(splits):
                 race = race.cut(f + 1)
                 warnings.warn(
-                    f"max_time was reached after {f + 1} of {len(splits)} folds, which the choice is by: raise max_time, "
-                    "or try fewer Cs and candidates.",
+                    f"max_time was reached after {f + 1} of {len(splits)} folds, which the choice is by: raise "
+                    "max_time, or try fewer Cs and candidates.",
                     ConvergenceWarning,
                     stacklevel=4,
                 )

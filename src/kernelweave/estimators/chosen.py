@@ -37,8 +37,8 @@ class MKLClassifierCV(Choosing, MKLClassifier):
     drop : bool, default=True
         Whether candidates are dropped from the second fold on, when they are behind the best at every C by more than
         three standard errors of the paired differences.
-    loss, solver, approximation, tol, max_iter, max_time, multiclass, fit_intercept, probability, class_weight, psd, missing, \
-memory, random_state
+    loss, solver, approximation, tol, max_iter, max_time, multiclass, fit_intercept, probability, class_weight, psd, \
+missing, memory, random_state
         As for `MKLClassifier`.
     n_jobs : int, optional
         Threads for the candidates.

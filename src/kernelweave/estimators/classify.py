@@ -285,6 +285,11 @@ class MKLClassifier(ClassifierMixin, Streaming):
             )
         return whole
 
+    def _check_parameters(self) -> Any:
+        if not isinstance(self.probability, bool | np.bool_):
+            raise ValueError(f"probability must be True or False, got {self.probability!r}.")
+        return super()._check_parameters()
+
     @property
     def _learns_more(self) -> bool:
         return bool(self.probability)

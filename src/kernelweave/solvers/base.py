@@ -27,6 +27,8 @@ TINY = 100  # samples up to which the loop goes on to the end of floating point,
 PRECISE = 1e-11  # relative gap to which problems of TINY size are solved, where the solver gets there
 ENDING = 6  # judgements in a row without a better gap after which a problem of TINY size is at its end
 EXTRA = 30  # judgements that it may take from the gap asked for to there
+WAIT, WAIT_EACH = 5.0, 2e-6  # seconds of CPU, in all and for each entry of the kernels, that "auto" takes in any case
+LONGER = 1.0  # times what it took so far that is still worth waiting for
 PATIENCE = 100  # judgements without a gap one per cent better after which a solver is taken to be at its end
 
 
@@ -173,6 +175,17 @@ def without_faint_shares(problem: Problem, point: Point) -> list[Point]:
     return [Point(point.beta, weights) for weights in cuts if weights.any()]
 
 
+DUST = 1e-9  # share of the largest weight below which a weight is what rounding left of zero
+
+
+def without_dust(problem: Problem, point: Point) -> list[Point]:
+    """Return the point with weights that are next to nothing at zero, where penalties make zeros."""
+    faint = (point.weights > 0.0) & (point.weights < DUST * point.weights.max(initial=0.0))
+    if not problem.penalty.sparse or problem.penalty.products or not faint.any():
+        return []
+    return [Point(point.beta, np.where(faint, 0.0, point.weights))]
+
+
 def first_duals(problem: Problem) -> np.ndarray:
     """Return feasible duals to begin with, few of them other than zero: none, or as many as their sum asks for."""
     beta = np.zeros(problem.shape)
@@ -274,6 +287,20 @@ class _Run:
         self.reached, self.fruitless, self.extra = np.inf, 0, 0
         self.state: Any = None
         self.last: Point | None = None
+        self.waits, self.cpu, self.marks = np.inf, time.thread_time(), list[tuple[float, float]]()
+
+    def hopeless(self, gap: float, tol: float) -> bool:
+        """Whether the gap, at the rate of the second half of the time so far, would take too long to come to tol.
+
+        Also where it is there, and a problem of TINY size is on its way to the end of floating point.
+        """
+        spent = time.thread_time() - self.cpu
+        self.marks.append((spent, gap))
+        if spent < self.waits or gap <= tol:
+            return spent >= self.waits
+        before = next((mark for mark in self.marks if mark[0] >= 0.5 * spent), self.marks[-1])
+        fall = np.log(before[1] / gap) if np.isfinite(before[1]) and gap > 0 else 0.0
+        return bool(np.log(gap / tol) * (spent - before[0]) > LONGER * spent * fall)
 
     def go(self, start: np.ndarray | None, weights: np.ndarray | None, tol: float, max_iter: int) -> Status:
         goal = tol
@@ -286,7 +313,8 @@ class _Run:
         while self.iteration < max_iter:
             self.iteration += 1
             ready, up = self.solver.step(self.problem, state), late()
-            if not ready and not up and self.iteration < max_iter:
+            over = time.thread_time() - self.cpu > self.waits
+            if not ready and not up and not over and self.iteration < max_iter:
                 continue
             certificate, stop = self.judge(self.solver.read(self.problem, state))
             now = self.bests.certificate
@@ -296,6 +324,8 @@ class _Run:
                 return Status.INTERRUPTED
             if up:
                 return Status.MAX_TIME
+            if self.hopeless(now.gap, tol):
+                return Status.SLOW
             end = self.solver.adapt(self.problem, state, certificate)
             if end is not None:
                 return end
@@ -332,7 +362,10 @@ class _Run:
 
     def solution(self, status: Status, tol: float) -> Solution:
         bests = self.bests if status is Status.CONVERGED else self.bests.verified(self.problem)
-        bests = self._finished(bests, tol)
+        assert bests.primal is not None
+        bests = self._finished(bests, tol, self.solver.finish(self.problem, bests.primal))
+        assert bests.primal is not None
+        bests = self._finished(bests, tol, without_dust(self.problem, bests.primal))
         if status is Status.EPOCHS:  # a method that was asked for so many passes is its last point
             assert self.last is not None
             bests.primal, bests.model = self.last, certify(self.problem, self.last, rescale=False)
@@ -351,10 +384,9 @@ class _Run:
             self.iteration, time.perf_counter() - self.began, self.solver.name,
         )  # fmt: skip
 
-    def _finished(self, bests: _Bests, tol: float) -> _Bests:
-        """Return the bests with the primal point as the solver would rather have it, if that still certifies."""
-        assert bests.primal is not None
-        for point in self.solver.finish(self.problem, bests.primal):
+    def _finished(self, bests: _Bests, tol: float, points: Sequence[Point]) -> _Bests:
+        """Return the bests with the first of some other forms of the primal point that still certifies."""
+        for point in points:
             certificate = certify(self.problem, point)
             if Certificate(bests.lower, certificate.upper).gap <= max(tol, bests.certificate.gap):
                 bests.upper, bests.primal, bests.model = certificate.upper, point, certificate
@@ -442,6 +474,8 @@ def solve_quietly(
     if duals is not None:
         duals = problem.feasible(problem.gram.asarray(duals))
     run = _Run(problem, chosen, callbacks, _bar(progress))
+    if isinstance(solver, str) and solver == "auto" and max_time is None:
+        run.waits = WAIT + WAIT_EACH * float(problem.n) ** 2 * problem.gram.shape[1]
     try:
         with until(np.inf if max_time is None else run.began + max_time):
             status = run.go(duals, weights, tol, max_iter)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -126,45 +125,33 @@ def low_rank(problem: Problem) -> LowRankGram | None:
     """Return the kernels of a problem as features; None where they would be too many."""
     if isinstance(problem.gram, LowRankGram):
         return problem.gram
-    gram, (n, m) = combinable(problem), problem.gram.shape
-    every, diagonal, parts, width = np.arange(n), np.asarray(problem.gram.diagonal()), [], 0
-    for k, one in enumerate(np.eye(m)):
-        kernel: list[np.ndarray] = []
-
-        def column(i: int, one: np.ndarray = one, kernel: list[np.ndarray] = kernel) -> np.ndarray:
-            if not kernel:
-                kernel.append(gram.combine(every, one))
-            return kernel[0][i]
-
-        part = _cholesky(diagonal[:, k].copy(), column, lambda columns: not _fits(n, width + columns))
+    (n, m), parts = problem.gram.shape, list[np.ndarray]()
+    room = next(d for d in range(n * m, -1, -1) if float(d) ** 2 * (n + d) <= SETTINGS.work)
+    for one in np.eye(m):
+        part = _cholesky(combinable(problem).combine(np.arange(n), one), room)
         if part is None:
             return None
         parts.append(part)
-        width += part.shape[1]
+        room -= part.shape[1]
     return LowRankGram(np.hstack(parts), [part.shape[1] for part in parts])
 
 
-def _fits(n: int, columns: int) -> bool:
-    return columns**2 * float(n + columns) <= SETTINGS.work
-
-
 def _cholesky(
-    left: np.ndarray,  # (n,) diagonal
-    column: Callable[[int], np.ndarray],
-    stop: Callable[[int], bool],
+    kernel: np.ndarray,  # (n, n)
+    room: int,
 ) -> np.ndarray | None:  # (n, r)
-    """Return the Cholesky factor of a kernel, pivots from the largest down to what is rounding; None to stop."""
-    n, least = left.size, SETTINGS.rank * float(left.max(initial=0.0))
-    V = np.zeros((n, min(16, n)))
+    """Return the Cholesky factor of a kernel, pivots from the largest down to what is rounding; None if too wide."""
+    n, left = kernel.shape[0], kernel.diagonal().copy()
+    least, V = SETTINGS.rank * float(left.max(initial=0.0)), np.zeros((n, min(16, n)))
     for r in range(n):
-        if stop(r + 1):
-            return None
         i = int(np.argmax(left))
         if left[i] <= least:
             return V[:, : max(r, 1)]
+        if r >= room:
+            return None
         if r == V.shape[1]:
             V = np.hstack([V, np.zeros((n, min(r, n - r)))])
-        V[:, r] = (column(i) - V[:, :r] @ V[i, :r]) / np.sqrt(left[i])
+        V[:, r] = (kernel[i] - V[:, :r] @ V[i, :r]) / np.sqrt(left[i])
         left = left - V[:, r] ** 2
         left[i] = 0.0
     return V
