@@ -32,6 +32,7 @@ from ..assemble import (
     as_views,
     check_columns,
     check_number,
+    check_order,
     check_products,
     check_together,
     check_whole,
@@ -403,8 +404,7 @@ class MKLEstimator(Parts):
     def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Read, solve, and keep what prediction needs."""
         begun = time.perf_counter()
-        views = None if self._precomputed or is_chunked(X) else as_views(X, self.missing)
-        X = X if views is None else views
+        X = self._as_views(X, y=y, sample_weight=sample_weight)
         with self._limited(begun):
             prepared = self._prepare(X, y, sample_weight)
             solutions = self._solve_all(prepared)
@@ -429,6 +429,15 @@ class MKLEstimator(Parts):
             if before < np.inf:
                 self._end = before
 
+    def _as_views(self, X: Any, **beside: Any) -> Any:
+        """Return samples that come in several tables as `Views`, if what is given beside them is in their order."""
+        views = None if self._precomputed or is_chunked(X) else as_views(X, self.missing)
+        if views is None:
+            return X
+        for name, values in beside.items():
+            check_order(name, values, views.index)
+        return views
+
     def _advise(self, prepared: PreparedFit, solutions: Sequence[Solution]) -> None:
         """Warn of what is optimal and perhaps not wanted."""
         from .advice import advice
@@ -441,6 +450,7 @@ class MKLEstimator(Parts):
     def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> PreparedFit:
         """Read everything that fit is given and compute the kernels."""
         options, loss, penalty = self._check_parameters()
+        X = self._as_views(X, y=y, sample_weight=sample_weight)
         samples, y, sample_weight = self._read_samples(X), gathered(y), gathered(sample_weight)
         check_together("sample_weight", sample_weight, samples)
         targets = self._read_targets(samples, y, sample_weight)
