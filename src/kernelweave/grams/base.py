@@ -32,6 +32,11 @@ class GramStack(ABC):
         return float("nan")
 
     @property
+    def rounded(self) -> float:
+        """Share of every entry by which it may have been rounded to be stored in single precision, else zero."""
+        return 0.0
+
+    @property
     def on_demand(self) -> bool:
         """Whether entries are computed when they are asked for, and each costs."""
         return False
