@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from .arrays import Array, namespace, to_host
+from .arrays import Array, namespace
 from .problem import Certificate, Point, Problem
 
 ROUNDING = 1e-13  # share of the size of kernels that their products may be off by

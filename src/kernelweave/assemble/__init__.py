@@ -3,8 +3,8 @@
 from .base import Assembly, Predictor
 from .combined import Combination, gated_sum, gaussian_product, squared_sum
 from .complexity import Complexity, EffectiveDimension, TailSum
-from .exact import TensorAssembly, TensorExpansion, from_tensors
 from .effects import EffectsAssembly, EffectsExpansion, from_effects, unlisted
+from .exact import TensorAssembly, TensorExpansion, from_tensors
 from .factors import FactorAssembly, FactorExpansion, described, from_factors
 from .folds import FactorFold, Fold, SampleFold, StoredFold, fold_of, rows_of
 from .labels import Labels, class_targets, given_factors, read_labels, split_classes

@@ -57,7 +57,7 @@ class FactorAssembly(Assembly):
     def storage(self) -> str:
         m, D = self.gram.ranks.size, self.gram.columns
         kernels = f"{m} kernel{'s' * (m != 1)}, {D} columns"
-        kind = "float64 sums of float32" if dtype_name(self.like) == "float32" and self.gram.costly else dtype_name(self.like)
+        kind = dtype_name(self.like) + (" summed in float64" if self.gram.costly else "")
         return f"low rank {kind}, {kernels}, {self.gram.holding} ({described(self.approximation)})"
 
     @property

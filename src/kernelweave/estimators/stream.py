@@ -23,7 +23,7 @@ from ..assemble import (
     read_weight,
     split_classes,
 )
-from ..grams import LowRankGram, RandomFeatures
+from ..grams import RandomFeatures
 from ..losses import Loss
 from ..losses.base import BoundLoss
 from ..penalties import MixingPenalty

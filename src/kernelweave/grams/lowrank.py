@@ -7,7 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, device_of, dtype_name, is_numpy, like, namespace, on_cuda, readable, symmetric_product
+from ..arrays import (
+    Array,
+    device_of,
+    dtype_name,
+    is_numpy,
+    like,
+    namespace,
+    on_cuda,
+    readable,
+    symmetric_product,
+    to_host,
+)
 from .base import CombinableGram, FactorGram
 
 CHUNK = 2**22  # entries of the features worked on at a time on the computer's own processor

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..arrays import namespace, to_host
+from ..arrays import namespace
 from ..certify import certify
 from ..grams import CombinableGram, EntryGram, FactorGram, GramStack
 from ..losses.base import MARGIN, SOFTMAX, BoundLoss, DualTerms

@@ -41,8 +41,8 @@ class Reduced:
     their Jacobian, U the parts of u as columns of a block diagonal matrix. With ``S = L L'`` and ``z = L'V'x`` this is
     ``(I + L'GL) z = L'(V'(c + theta r) - G p)`` in D + m unknowns, where ``G = V' diag(theta) V`` less its mean. On the
     computer's own processor G is formed from the samples that matter, in the precision of the features, and
-    conjugate gradients on all samples in float64 make up for the rest; an accelerator forms all of it in float64, and so
-    do features whose every product is a pass over the samples. Where kernels share a basis, ``V = Q B``, the same holds
+    conjugate gradients on all samples in float64 make up for the rest; an accelerator forms all of it in float64, as do
+    features whose every product is a pass over the samples. Where kernels share a basis, ``V = Q B``, the same holds
     with Q for V and ``B S B'`` for S: the system has the size of the basis.
 
     Parameters
@@ -184,7 +184,7 @@ class _SplitRoot:
 
 
 class _WholeRoot:
-    """A root of ``S_w + 2 [S_k z] J [S_k z]'``, where kernels share a basis: as large as that, however many they are."""
+    """A root of ``S_w + 2 [S_k z] J [S_k z]'``, where kernels share a basis: of its size, however many they are."""
 
     def __init__(self, core: Array, gram: FactorGram, u: Array, jacobian: np.ndarray):
         xp, g = namespace(core), gram.outputs(u)
