@@ -200,7 +200,7 @@ class _SplitRoot:
 
 
 class _WholeRoot:
-    """A root of ``S_w + 2 [S_k z] J [S_k z]'``, where kernels share a basis: as large as that, however many."""
+    """A root of ``S_w + 2 [S_k z] J [S_k z]'``, where kernels share a basis: of its size, however many they are."""
 
     def __init__(self, core: Array, gram: FactorGram, u: Array, jacobian: np.ndarray):
         xp, g = namespace(core), gram.outputs(u)
