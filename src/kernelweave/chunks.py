@@ -327,9 +327,10 @@ def _client() -> Any:
     if distributed is None:
         return None
     try:
-        return distributed.get_client(timeout=LOOK)
+        client = distributed.get_client(timeout=LOOK)
     except ValueError:
         return None
+    return client if client.status == "running" else None
 
 
 def kept(parts: Sequence[Any]) -> list[Any]:
@@ -338,7 +339,7 @@ def kept(parts: Sequence[Any]) -> list[Any]:
 
     if _client() is None:
         return [constant(part) for part in computed(parts)]
-    with _quiet():
+    with _told(), _quiet():
         return list(persist(*parts))
 
 
