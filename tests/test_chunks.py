@@ -242,6 +242,8 @@ def test_nobody_is_waited_for_in_vain(client, monkeypatch):
         with pytest.raises(TimeoutError, match=r"more than 0\.5 seconds"):
             machine().fit(in_chunks(X, 200).map_blocks(slow, seconds=3.0, dtype=float), value > 0)
     persisted = client.persist(in_chunks(X, 200))
+    fitted = machine(loss="squared_hinge", penalty="lp").fit(persisted + 0.0, value > 0)
+    assert (fitted.predict(persisted).compute() == fitted.predict(X)).all()
     client.close()
     with pytest.raises(RuntimeError, match="has gone away"):
         machine().fit(persisted, value > 0)
