@@ -115,8 +115,13 @@ def _rows_or_table(problem: Problem) -> Solver:
 
     Features of other libraries have neither: where the loss has a curvature, its products do.
     """
-    if factors(problem).host_features is None and takes_loss(problem.loss, NewtonCG.takes):
-        return NewtonCG()
+    if factors(problem).host_features is None:
+        if takes_loss(problem.loss, NewtonCG.takes):
+            return NewtonCG()
+        raise ValueError(
+            f"{problem.loss} of several decision values a sample needs features in one NumPy array, and these are not: "
+            "use multiclass='ovr' or loss='logistic', targets='each', or NumPy samples."
+        )
     if problem.bias or (problem.loss.several and problem.loss.elementwise):
         return Ascent()
     if _heft(problem) <= SETTINGS.rough or problem.n > SETTINGS.square:
