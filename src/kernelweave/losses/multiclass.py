@@ -116,6 +116,10 @@ class Softmax(_AllClasses):
         p = self.probabilities(f)
         return C[:, None] * p * (x - namespace(x).sum(p * x, axis=1, keepdims=True))
 
+    def curvature_between(self, f: Array, i: int, j: int, y: Array, C: Array) -> Array:
+        p = self.probabilities(f)
+        return C * p[:, i] * (float(i == j) - p[:, j])
+
     def dual(self, beta: Array, y: Array, C: Array) -> Array:
         shares = own_class(beta, y) - beta / C[:, None]
         return -C * namespace(beta).sum(entropy(shares), axis=1)
@@ -161,8 +165,13 @@ class Softmax(_AllClasses):
         wanted = xp.sum(cost * own, axis=0)
 
         def seen(bias: Array) -> tuple[float, Array, np.ndarray]:
-            weighted = cost * self.probabilities(f + bias)
-            return float(xp.sum(self.value(f + bias, y, C))), weighted, to_host(xp.sum(weighted, axis=0) - wanted)
+            moved = f + bias
+            moved = moved - xp.max(moved, axis=1, keepdims=True)
+            raised = xp.exp(moved)
+            whole_row = xp.sum(raised, axis=1, keepdims=True)
+            weighted = (cost / whole_row) * raised
+            value = float(xp.sum(C * xp.log(whole_row[:, 0])) - xp.sum(cost * own * moved))
+            return value, weighted, to_host(xp.sum(weighted, axis=0) - wanted)
 
         value, weighted, slope = seen(bias)
         for _ in range(NEWTON):
