@@ -13,6 +13,7 @@ import numpy as np
 Array = Any  # of NumPy, of torch, or of any other library with the array API
 
 TILE = 64  # columns that matrix units take at a time
+RIDGE = 1e-14  # of the largest entry of a matrix: what is added to its diagonal before its triangular root is taken
 SORTED = 10**6  # entries up to which sorting is as quick as counting
 BLOCKS = 4  # column blocks of a symmetric product where no symmetric routine is at hand: 10 of 16 are computed
 
@@ -191,6 +192,25 @@ def symmetric_product(A: Array) -> Array:  # (n, d) -> (d, d)
         out[first:last, first:] = strip
         out[last:, first:last] = xp.matrix_transpose(strip[:, last - first :])
     return out
+
+
+def lower_root(A: Array) -> Array:
+    """Return L with ``L L' = A`` for a positive semidefinite ``A``, up to rounding of its largest entries."""
+    xp = namespace(A)
+    eye = xp.eye(A.shape[0], dtype=A.dtype, device=device_of(A))
+    ridge = RIDGE * float(xp.max(xp.abs(A)))
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(A, torch.Tensor):
+        lower, info = torch.linalg.cholesky_ex(A + ridge * eye)
+        if int(info) == 0:
+            return lower
+    else:
+        try:
+            return xp.linalg.cholesky(A + ridge * eye)
+        except Exception:  # each library has an error of its own
+            pass
+    values, vectors = xp.linalg.eigh(A)
+    return vectors * xp.sqrt(positive(values))[None, :]
 
 
 def cholesky(A: Array) -> Callable[[Array], Array] | None:

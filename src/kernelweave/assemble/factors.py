@@ -11,7 +11,7 @@ from scipy.sparse import issparse
 
 from ..arrays import Array, device_of, dtype_name, is_foreign, like, namespace
 from ..chunks import Chunks
-from ..grams import Approximation, FactorGram, GramStack, LowRankGram
+from ..grams import Approximation, BasisGram, FactorGram, GramStack, LowRankGram
 from ..kernels import Kernel
 from .base import Assembly, say_dropped
 from .expansion import finite
@@ -48,9 +48,9 @@ class FactorAssembly(Assembly):
     factors: Any = 1.0  # (kernels kept,) what the features were multiplied by after they were made, squared
 
     def rescaled(self, factors: np.ndarray) -> FactorAssembly:
-        held = stored_features(self.gram, "normalize='dimension' or 'tail'")
-        features = held * like(held, self.gram.per_column(np.sqrt(factors)))
-        gram = LowRankGram(namespace(features).astype(features, held.dtype, copy=False), self.gram.ranks)
+        if not isinstance(self.gram, BasisGram):
+            stored_features(self.gram, "normalize='dimension' or 'tail'")
+        gram = self.gram.rescaled(factors)
         return replace(self, gram=gram, scales=self._rescaled_scales(factors), factors=self.factors * factors)
 
     @property
@@ -97,8 +97,8 @@ class FactorExpansion:
 
 def stored_features(gram: FactorGram, what: str) -> Array:
     """Return features that are held in one array, or refuse what needs them so."""
-    if isinstance(gram, LowRankGram):
-        return gram.features
+    if isinstance(gram.basis, LowRankGram):
+        return gram.basis.features
     raise ValueError(
         f"{what} needs features that are held in memory, and these are {gram.holding}: use fewer samples, a smaller "
         "rank or a larger memory=, or do without."

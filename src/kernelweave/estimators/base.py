@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -30,6 +32,7 @@ from ..assemble import (
     as_views,
     check_columns,
     check_number,
+    check_order,
     check_products,
     check_together,
     check_whole,
@@ -37,6 +40,7 @@ from ..assemble import (
     from_factors,
     from_samples,
     from_stack,
+    from_tensors,
     paired,
     read_stack,
     read_tensor,
@@ -54,6 +58,9 @@ from ..solvers import ActiveKernels, solve
 from ..weightings import SignedSum, Weighting, make_mixing, weighed
 from .parts import Parts, sample_of_rows
 
+LOOSE = (Status.MAX_ITER, Status.MAX_TIME, Status.SLOW, Status.STALLED)
+SEARCHES = ("sklearn.", "joblib.", "dask.", "distributed.", "ray.", "optuna.")
+WRAPPERS = ("sklearn.base", "sklearn.pipeline", "sklearn.utils.")
 NUMBERS = [np.float64, np.float32]
 LOOKED = 2**22  # entries of X looked at together
 HOMES = {  # the estimator of each kind of targets that a loss reads
@@ -170,6 +177,7 @@ class MKLEstimator(Parts):
     normalize: Any
     tol: Any
     max_iter: Any
+    max_time: Any = None
     fit_intercept: Any
     psd: Any
     memory: Any
@@ -180,6 +188,8 @@ class MKLEstimator(Parts):
 
     #: kinds of targets that it reads, as `Loss.tasks` names them
     _reads: ClassVar[tuple[str, ...]] = ()
+    #: moment of `time.perf_counter` at which the time of a fit is up
+    _end: float = np.inf
 
     # -- what depends on the targets ----------------------------------------------------------------------
 
@@ -193,6 +203,11 @@ class MKLEstimator(Parts):
 
     def _learn_more(self, prepared: PreparedFit, X: Any, y: Any, sample_weight: Any) -> None:
         """Learn what else a model needs from the samples given, after the problems are solved."""
+
+    @property
+    def _learns_more(self) -> bool:
+        """Whether that takes more fits."""
+        return False
 
     # -- reading ------------------------------------------------------------------------------------------
 
@@ -232,12 +247,7 @@ class MKLEstimator(Parts):
         return self._validated(X)
 
     def _read_tensors(self, X: Array) -> Array:
-        """Check samples of another library; kernels as matrices are NumPy's, so only features can be theirs."""
-        if self.approximation is None:
-            raise TypeError(
-                f"X is a {kind_of(X)}, which would have to be copied to NumPy: use approximation='nystroem', which "
-                "works where X is, or convert X yourself."
-            )
+        """Check samples of another library."""
         X = read_tensor(X)
         validate_data(self, X, skip_check_array=True)
         return X
@@ -375,7 +385,8 @@ class MKLEstimator(Parts):
             X = namespace(X).take(X, targets.rows, axis=0) if is_foreign(X) else X[targets.rows]
         given = {"weight": targets.weight, **self._column_facts(frame)}
         if options.approximation is None:
-            return from_samples(X, self._bank, options, **given)
+            make = from_tensors if is_foreign(X) else from_samples
+            return make(X, self._bank, options, **given)
         plain = not options.approximation.exact or options.complexity is not None or isinstance(X, Chunks)
         listed = whole or plain or not self._on_bank()
         effects = None if listed else unlisted(self._bank)
@@ -394,16 +405,39 @@ class MKLEstimator(Parts):
     def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Read, solve, and keep what prediction needs."""
         begun = time.perf_counter()
-        views = None if self._precomputed or is_chunked(X) else as_views(X, self.missing)
-        X = X if views is None else views
-        prepared = self._prepare(X, y, sample_weight)
-        solutions = self._solve_all(prepared)
-        self._warn_if_loose(solutions)
-        self._learn_more(prepared, X, y, sample_weight)
+        X = self._as_views(X, y=y, sample_weight=sample_weight)
+        with self._limited(begun):
+            prepared = self._prepare(X, y, sample_weight)
+            solutions = self._solve_all(prepared)
+            self._warn_if_loose(solutions)
+            self._learn_more(prepared, X, y, sample_weight)
         self._keep(prepared, solutions)
         self._advise(prepared, solutions)
         self.fit_time_ = time.perf_counter() - begun
         return self
+
+    @contextmanager
+    def _limited(self, begun: float, share: float = 1.0) -> Iterator[None]:
+        """Let all problems within end when ``share`` of the time given is over, of which none may be given."""
+        before = self._end
+        if self.max_time is not None:
+            check_number("max_time", self.max_time, "None or a number of seconds")
+            self._end = min(before, begun + share * float(self.max_time))
+        try:
+            yield
+        finally:
+            self.__dict__.pop("_end", None)
+            if before < np.inf:
+                self._end = before
+
+    def _as_views(self, X: Any, **beside: Any) -> Any:
+        """Return samples that come in several tables as `Views`, if what is given beside them is in their order."""
+        views = None if self._precomputed or is_chunked(X) else as_views(X, self.missing)
+        if views is None:
+            return X
+        for name, values in beside.items():
+            check_order(name, values, views.index)
+        return views
 
     def _advise(self, prepared: PreparedFit, solutions: Sequence[Solution]) -> None:
         """Warn of what is optimal and perhaps not wanted."""
@@ -417,6 +451,7 @@ class MKLEstimator(Parts):
     def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> PreparedFit:
         """Read everything that fit is given and compute the kernels."""
         options, loss, penalty = self._check_parameters()
+        X = self._as_views(X, y=y, sample_weight=sample_weight)
         samples, y, sample_weight = self._read_samples(X), gathered(y), gathered(sample_weight)
         check_together("sample_weight", sample_weight, samples)
         targets = self._read_targets(samples, y, sample_weight)
@@ -456,6 +491,7 @@ class MKLEstimator(Parts):
             self.solver,
             tol=self.tol,
             max_iter=self.max_iter,
+            max_time=None if self._end == np.inf else max(self._end - time.perf_counter(), 0.0),
             start=start,
             progress=bool(self.progress),
         )
@@ -465,9 +501,11 @@ class MKLEstimator(Parts):
     def _solve_all(self, prepared: PreparedFit) -> list[Solution]:
         """Solve every problem, on threads that share the kernels."""
 
+        alone = len(prepared.subproblems) == 1 and not self._learns_more and not inside_a_search()
+
         def answer(subproblem: Subproblem) -> Solution:
             solution = self._solve(prepared, prepared.problem(subproblem, self.C))
-            if solution.status is Status.INTERRUPTED and len(prepared.subproblems) > 1:
+            if solution.status is Status.INTERRUPTED and not alone:
                 raise KeyboardInterrupt  # the other problems have no answer, so there is no model to return
             return solution
 
@@ -489,7 +527,7 @@ class MKLEstimator(Parts):
 
     def _warn_if_loose(self, solutions: Sequence[Solution]) -> None:
         """Say once if a gap missed tol, by how much and what to do; an interruption was already told."""
-        loose = [s for s in solutions if s.status in (Status.MAX_ITER, Status.STALLED)]
+        loose = [s for s in solutions if s.status in LOOSE]
         if loose:
             worst = max(loose, key=lambda solution: solution.gap)
             where = f" in {len(loose)} of {len(solutions)} problems" if len(solutions) > 1 else ""
@@ -625,6 +663,20 @@ def _light(model: Any) -> Any:
     for name in ("dual_coef_", "support_", "history_", "_sample"):
         vars(light).pop(name, None)
     return light
+
+
+def inside_a_search() -> bool:
+    """Whether a fit was asked for by a search, a resampling or another estimator, which an interruption is to end.
+
+    The code that asked is on the stack: modules of joblib, or of scikit-learn other than what wraps every fit.
+    """
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if name.startswith(SEARCHES) and not name.startswith(WRAPPERS):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def single(values: Any) -> Any:

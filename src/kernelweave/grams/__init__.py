@@ -6,9 +6,11 @@ from .approximations import (
     Nystroem,
     PivotedCholesky,
     RandomFeatures,
+    SharedBasis,
     make_approximation,
 )
 from .base import BankGram, CombinableGram, EntryGram, FactorGram, GramStack, ProductStack
+from .basis import BasisGram, Part
 from .cached import CachedGram
 from .chunked import ChunkedGram
 from .dense import DenseGram
@@ -17,10 +19,12 @@ from .factorproducts import FactorProducts
 from .lowrank import LowRankGram
 from .products import ProductGram, products_for
 from .recomputed import RecomputedGram
+from .tensors import TensorGram
 
 __all__ = [
     "Approximation",
     "BankGram",
+    "BasisGram",
     "CachedGram",
     "ChunkedGram",
     "CombinableGram",
@@ -33,11 +37,14 @@ __all__ = [
     "GramStack",
     "LowRankGram",
     "Nystroem",
+    "Part",
     "PivotedCholesky",
     "ProductGram",
     "ProductStack",
     "RandomFeatures",
     "RecomputedGram",
+    "SharedBasis",
+    "TensorGram",
     "make_approximation",
     "products_for",
 ]

@@ -69,6 +69,10 @@ class GramStack(ABC):
     def diagonal(self) -> Array:  # (n, m)
         """Return ``K_k[i, i]``."""
 
+    def mean_diagonal(self) -> np.ndarray:  # (m,)
+        """Return the mean of ``K_k[i, i]`` over the samples."""
+        return to_host(self.diagonal()).mean(axis=0)
+
     def take(self, index: Any) -> GramStack:
         """Return the stack of the samples ``index`` only."""
         raise TypeError(f"{type(self).__name__} cannot be restricted to some samples: restrict what it is made of.")
@@ -135,13 +139,42 @@ class EntryGram(CombinableGram):
 
 
 class FactorGram(GramStack):
-    """Kernels held as features, ``K_k = V_k V_k'``, side by side: sums over chunks of samples.
+    """Kernels held as features, ``K_k = V_k V_k'``, side by side or in one basis: sums over chunks of samples.
 
     Vectors with an entry per sample, or per column of the features, live where the features are.
     """
 
     offers = "features of low rank"
     ranks: np.ndarray  # (m,) columns of each kernel
+
+    @property
+    def basis(self) -> FactorGram:
+        """What all kernels are made of: a table whose products cost a pass over the samples."""
+        return self
+
+    def fold(self, x: Array) -> Array:  # (D,) or (D, c) -> (r,) or (r, c)
+        """Return what a combination of the kernels' features is in the basis: itself, where they share none."""
+        return x
+
+    def unfold(self, z: Array) -> Array:  # (r,) or (r, c) -> (D,) or (D, c)
+        """Return the transpose of `fold`: from sums of the basis to sums of the kernels' features."""
+        return z
+
+    def on(self, features: Array) -> FactorGram:
+        """Return the same kernels on other samples, given by their features."""
+        raise TypeError(f"{type(self).__name__} holds no features that others could take the place of.")
+
+    def rescaled(self, factors: np.ndarray) -> FactorGram:
+        """Return the same with each kernel times its factor."""
+        raise TypeError(f"{type(self).__name__} holds no features that could be scaled.")
+
+    def core(self, weights: np.ndarray) -> Array | None:  # (r, r)
+        """Return the weighted sum of the kernels in the basis they share, or None where they share none."""
+        return None
+
+    def outputs(self, u: Array) -> Array:  # (D,) -> (r, m)
+        """Return each kernel's part of ``u`` in the basis that kernels share."""
+        raise NotImplementedError
 
     @property
     @abstractmethod

@@ -18,6 +18,7 @@ from .maps import Landmarks, Maps, Source, anchor, features, join, piece_rows, p
 from .recomputed import RecomputedGram
 
 CUT = 1e-10  # of the largest eigenvalue at the landmarks: what is below is rounding
+NEARLY_CONSTANT = {"float64": 1e-9, "float32": 1e-4}  # share of a kernel that is not constant: too few digits are left
 TINY = 1e-13  # of the largest: squared lengths of features that are as good as zero
 
 
@@ -29,7 +30,7 @@ class Factors:
     kept: np.ndarray  # (a,) positions among all kernels of those in `gram`
     scales: np.ndarray  # (m,) factor of each kernel, 0 where it was left out
     lost: np.ndarray  # (m,) share of each kernel's trace that its features lack
-    maps: Maps
+    maps: Any  # from samples to features
 
 
 @dataclass(frozen=True)
@@ -264,7 +265,7 @@ def _scales(survey: _Survey, ranks: Sequence[int], job: Job) -> np.ndarray:
     if job.normalize == "center":
         owner = np.repeat(np.arange(len(ranks)), ranks)
         size = size - np.bincount(owner, survey.center**2, len(ranks))
-        noise = 100 * np.finfo(job.dtype).eps * survey.mean
+        noise = NEARLY_CONSTANT[job.dtype] * survey.mean
     alive = size > np.maximum(noise, 1e-150)
     if job.normalize in ("trace", "center"):
         return np.where(alive, 1.0 / np.where(alive, size, 1.0), 0.0)

@@ -7,7 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, device_of, dtype_name, is_numpy, like, namespace, on_cuda, readable, symmetric_product
+from ..arrays import (
+    Array,
+    device_of,
+    dtype_name,
+    is_numpy,
+    like,
+    namespace,
+    on_cuda,
+    readable,
+    symmetric_product,
+    to_host,
+)
 from .base import CombinableGram, FactorGram
 
 CHUNK = 2**22  # entries of the features worked on at a time on the computer's own processor
@@ -180,6 +191,19 @@ class LowRankGram(FactorGram, CombinableGram):
         starts, ranks = self.starts[kernels], self.ranks[kernels]
         columns = np.concatenate([np.arange(s, s + r) for s, r in zip(starts, ranks, strict=True)])
         return LowRankGram(namespace(self.features).take(self.features, self.positions(columns), axis=1), ranks)
+
+    def on(self, features: Array) -> LowRankGram:
+        """Return the same kernels on other samples, given by their features."""
+        return LowRankGram(features, self.ranks if features.shape[1] == self.columns else [features.shape[1]])
+
+    def rescaled(self, factors: np.ndarray) -> LowRankGram:
+        """Return the stack with each kernel times its factor (a copy)."""
+        xp, V = namespace(self.features), self.features
+        return LowRankGram(xp.astype(V * self.per_column(np.sqrt(factors)), V.dtype, copy=False), self.ranks)
+
+    def to_host(self) -> LowRankGram:
+        """Return the same in the computer's own memory."""
+        return self if is_numpy(self.features) else LowRankGram(to_host(self.features), self.ranks)
 
     def positions(self, index: Any) -> Array:
         """Return positions of samples as an array beside the features."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -169,6 +169,14 @@ class Loss(BaseEstimator):
     def curvature_times(self, f: Array, x: Array, y: Array, C: Array) -> Array:
         """Second derivative of the total loss times ``x``."""
         return self.curvature(f, y, C) * x
+
+    def curvature_between(self, f: Array, y: Array, C: Array) -> Callable[[int, int], Array | None]:
+        """Return what gives the second derivatives of the losses by decision values i and j of a sample; None for zero.
+
+        For losses that are a sum over samples.
+        """
+        bend = self.curvature(f, y, C)
+        return lambda i, j: bend if f.ndim == 1 else (bend[:, i] if i == j else None)
 
     def terms(self, y: Array, C: Array) -> DualTerms | None:
         """Describe the dual as a sum over single duals, or return None where it is none."""
@@ -381,14 +389,24 @@ class BoundLoss:
     @cached_property
     def compiled(self) -> tuple[int, np.ndarray, np.ndarray] | None:
         """The dual for compiled code, unless a subclass changed the formulas and not their description."""
+        if not self._described or not is_numpy(self.y):
+            return None
+        return self.loss.compiled(self.y, self._cost)
+
+    @property
+    def _described(self) -> bool:
+        """Whether no subclass changed the formulas and not their description."""
         order = type(self.loss).__mro__
 
         def first(*names: str) -> int:
             return next(place for place, kind in enumerate(order) if any(name in vars(kind) for name in names))
 
-        if first("terms", "compiled", "kind") > first("slope", "dual", "value") or not is_numpy(self.y):
-            return None
-        return self.loss.compiled(self.y, self._cost)
+        return first("terms", "compiled", "kind") <= first("slope", "dual", "value")
+
+    @property
+    def rows(self) -> int | None:
+        """The kind of a sample's row of duals, MARGIN or SOFTMAX, where it has one that is described."""
+        return getattr(self.loss, "kind", None) if self._described else None
 
     @property
     def zero(self) -> Array:
@@ -440,6 +458,10 @@ class BoundLoss:
     def curvature_times(self, f: Array, x: Array) -> Array:
         """Second derivative of the total loss times ``x``."""
         return self.loss.curvature_times(f, x, self.y, self._cost)
+
+    def curvature_between(self, f: Array) -> Callable[[int, int], Array | None]:
+        """Return what gives the second derivative of each sample's loss by its decision values i and j, (n,)."""
+        return self.loss.curvature_between(f, self.y, self._cost)
 
     def dual(self, beta: Any) -> Array:
         """Dual value of each sample, or dual; the sum is the total, and only meaningful for feasible ``beta``."""
