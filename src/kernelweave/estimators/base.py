@@ -62,6 +62,7 @@ LOOSE = (Status.MAX_ITER, Status.MAX_TIME, Status.SLOW, Status.STALLED)
 SEARCHES = ("sklearn.", "joblib.", "dask.", "distributed.", "ray.", "optuna.")
 WRAPPERS = ("sklearn.base", "sklearn.pipeline", "sklearn.utils.")
 NUMBERS = [np.float64, np.float32]
+LOOKED = 2**22  # entries of X looked at together
 HOMES = {  # the estimator of each kind of targets that a loss reads
     "binary": "MKLClassifier",
     "multiclass": "MKLClassifier",
@@ -297,7 +298,7 @@ class MKLEstimator(Parts):
         """Check samples as scikit-learn does; NaN are let through where views may be missing, else refused."""
         X = validate_data(self, X, accept_sparse="csr", dtype=NUMBERS, reset=reset, ensure_all_finite=False)
         values = X.data if issparse(X) else X
-        if np.all(np.isfinite(values)):
+        if _all_finite(values):
             return X
         if issparse(X) or np.isinf(values).any() or "missing" not in self.get_params(deep=False):
             assert_all_finite(X, input_name="X", estimator_name=type(self).__name__)
@@ -691,6 +692,12 @@ def requires_y(estimator: Any, y: Any) -> None:
     """Refuse a fit without targets."""
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+
+
+def _all_finite(values: np.ndarray) -> bool:
+    """Whether there is no NaN and no infinity; some rows at a time, since an array may be mapped from a large file."""
+    step = max(1, LOOKED // max(1, values[:1].size))
+    return all(np.all(np.isfinite(values[start : start + step])) for start in range(0, values.shape[0], step))
 
 
 def _check_same_home(X: Any, ours: Array) -> None:
