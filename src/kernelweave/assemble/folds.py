@@ -122,7 +122,7 @@ def fold_of(made: Assembly, train: np.ndarray, test: np.ndarray) -> Fold:
     """
     if isinstance(made, FactorAssembly):
         V = stored_features(made.gram, "cross-validation on kernels that are computed once")
-        one, other = (namespace(V).take(V, made.gram.on(V).positions(part), axis=0) for part in (train, test))
+        one, other = (namespace(V).take(V, _positions(V, part), axis=0) for part in (train, test))
         return FactorFold(one, other, made)
     if isinstance(made, TensorAssembly):
         kernels = [made.kernels[k] for k in made.kept]
@@ -135,6 +135,10 @@ def fold_of(made: Assembly, train: np.ndarray, test: np.ndarray) -> Fold:
         return StoredFold(stack[np.ix_(train, train)], stack[np.ix_(test, train)], names, groups, prices)
     assert made.kernels is not None
     return SampleFold(made.X[train], made.X[test], [made.kernels[k] for k in made.kept])
+
+
+def _positions(V: Array, rows: np.ndarray) -> Array:
+    return like(V, rows, "int64") if is_foreign(V) else rows
 
 
 def rows_of(values: Any, rows: np.ndarray) -> Any:
