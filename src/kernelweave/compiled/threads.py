@@ -10,9 +10,10 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
-import numba
+from numba import config
 
 LARGE = 4_000_000  # entries from which a second thread saves more than its start costs
 
@@ -24,7 +25,7 @@ def count() -> int:
     """Return how many threads a loop may have: one where it runs on a thread of somebody's pool itself."""
     if threading.current_thread() is not threading.main_thread():
         return 1
-    most = int(numba.config.NUMBA_NUM_THREADS)
+    most = int(config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
     asked = os.environ.get("OMP_NUM_THREADS", "")
     return max(1, min(most, int(asked))) if asked.isdigit() else most
 
@@ -36,7 +37,7 @@ def spread(work: Callable[[int, int], Any], size: int, entries: int) -> list[Any
         return [work(0, size)]
     edges = [size * part // threads for part in range(threads + 1)]
     pool = _threads(threads)
-    others = [pool.submit(work, first, last) for first, last in zip(edges[1:-1], edges[2:], strict=True)]
+    others = [pool.submit(work, first, last) for first, last in pairwise(edges[1:])]
     return [work(edges[0], edges[1]), *(other.result() for other in others)]
 
 

@@ -9,6 +9,8 @@ import numpy as np
 from ..arrays import readable
 from .base import EntryGram, support_of
 
+PIECES = 16  # into which energies of many entries are divided
+
 
 class DenseGram(EntryGram):
     """A stored stack: ``stack[i, j, k]`` is kernel k between samples i and j.
@@ -56,13 +58,14 @@ class DenseGram(EntryGram):
         if beta.ndim == 2:
             return stacks.energies_joint(self.stack, np.ascontiguousarray(beta), support_of(beta)) * self.scale
         support = np.flatnonzero(beta)
+        work = support.size**2 // 2 * self.shape[1]
+        pieces = PIECES if work >= threads.LARGE else 1  # however many threads there are: sums depend on the order
+        edges = np.rint(support.size * (np.arange(pieces + 1) / pieces) ** 0.5).astype(int)  # later rows are longer
 
-        def part(first: int, last: int) -> np.ndarray:  # as much work in each of equal ranges: rows grow longer
-            edges = [int(round(support.size * (edge / parts) ** 0.5)) for edge in (first, last)]
-            return stacks.energies(self.stack, beta, support, *edges)
+        def some(first: int, last: int) -> list[np.ndarray]:
+            return [stacks.energies(self.stack, beta, support, *edges[j : j + 2]) for j in range(first, last)]
 
-        parts = max(support.size, 1)
-        return sum(threads.spread(part, parts, support.size**2 // 2 * self.shape[1])) * self.scale
+        return np.sum([q for part in threads.spread(some, pieces, work) for q in part], axis=0) * self.scale
 
     def decision(self, beta: np.ndarray, weights: np.ndarray) -> np.ndarray:
         from ..compiled import stacks
@@ -143,7 +146,13 @@ class DenseGram(EntryGram):
 
 
 def _columns_at(
-    stack: np.ndarray, delta: np.ndarray, index: np.ndarray, rows: np.ndarray, kernels: np.ndarray, first: int, last: int
+    stack: np.ndarray,
+    delta: np.ndarray,
+    index: np.ndarray,
+    rows: np.ndarray,
+    kernels: np.ndarray,
+    first: int,
+    last: int,
 ) -> np.ndarray:
     """Return columns times a step at a range of ``rows``."""
     from ..compiled import stacks
