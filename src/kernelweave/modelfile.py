@@ -71,6 +71,8 @@ PARTS = (  # what fitted models are made of, beside what the rooms export
     "kernelweave.grams.maps.Maps",
     "kernelweave.grams.maps.Predictor",
     "kernelweave.grams.maps.Waves",
+    "kernelweave.grams.shared.BasisPredictor",
+    "kernelweave.grams.shared.Functions",
     "kernelweave.kernels.effects.Basis",
     "kernelweave.kernels.families.Precomputed",
     "kernelweave.kernels.missing.Others",
@@ -190,8 +192,13 @@ def save(
         _check_arrays(archive, len(buffer.getbuffer()))
     target = Path(path)
     part = target.with_name(target.name + ".part")
-    part.write_bytes(buffer.getbuffer())
-    os.replace(part, target)
+    try:
+        part.write_bytes(buffer.getbuffer())
+        os.replace(part, target)
+    except OSError as error:  # a full disk, say
+        part.unlink(missing_ok=True)
+        words = f"the model could not be written ({error.strerror}), and what was there is as it was: choose a place"
+        raise type(error)(error.errno, f"{words} with room", str(target)) from error
 
 
 def load(path: str | os.PathLike[str]) -> Any:

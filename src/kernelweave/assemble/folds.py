@@ -10,10 +10,11 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 from ..arrays import Array, is_foreign, like, namespace
-from ..grams import DenseGram, LowRankGram
+from ..grams import DenseGram
 from ..kernels import Kernel
 from .base import Assembly
-from .factors import FactorAssembly
+from .exact import TensorAssembly, from_tensors
+from .factors import FactorAssembly, stored_features
 from .parameters import Options
 from .stacks import KernelAssembly, assembled, from_samples
 from .targets import Targets
@@ -82,21 +83,16 @@ class FactorFold(Fold):
     made: FactorAssembly
 
     def scaled(self, options: Options, weight: Array) -> FactorAssembly:
-        return replace(self.made, gram=LowRankGram(self.samples, self.made.gram.ranks))
+        return replace(self.made, gram=self.made.gram.on(self.samples))
 
     def decide(self, assembly: Assembly, targets: Targets, weights: np.ndarray, coef: Array) -> Array:
         if not isinstance(assembly, FactorAssembly):
             return super().decide(assembly, targets, weights, coef)
         xp, gram = namespace(coef), self.made.gram
         kept = weights[:, assembly.kept] * assembly.factors
-        z = gram_of(self.samples, gram).rmatvec(xp.matrix_transpose(coef))
+        z = gram.on(self.samples).rmatvec(xp.matrix_transpose(coef))
         columns = xp.stack([gram.per_column(row) for row in kept], axis=1)
-        return gram_of(self.test, gram).matvec(z * columns)
-
-
-def gram_of(features: Array, made: LowRankGram) -> LowRankGram:
-    """Return the kernels of other rows of the same features."""
-    return LowRankGram(features, made.ranks)
+        return gram.on(self.test).matvec(z * columns)
 
 
 @dataclass(frozen=True)
@@ -107,8 +103,9 @@ class SampleFold(Fold):
     test: Any  # (t, d)
     kernels: list[Kernel]
 
-    def scaled(self, options: Options, weight: np.ndarray) -> KernelAssembly:
-        return from_samples(self.samples, self.kernels, replace(options, missing="refuse"), weight=weight)
+    def scaled(self, options: Options, weight: Array) -> Assembly:
+        make = from_tensors if is_foreign(self.samples) else from_samples
+        return make(self.samples, self.kernels, replace(options, missing="refuse"), weight=weight)
 
 
 def fold_of(made: Assembly, train: np.ndarray, test: np.ndarray) -> Fold:
@@ -124,9 +121,12 @@ def fold_of(made: Assembly, train: np.ndarray, test: np.ndarray) -> Fold:
     (1, 3, 2)
     """
     if isinstance(made, FactorAssembly):
-        xp, V = namespace(made.gram.features), made.gram.features
-        one, other = (xp.take(V, made.gram.positions(part), axis=0) for part in (train, test))
+        V = stored_features(made.gram, "cross-validation on kernels that are computed once")
+        one, other = (namespace(V).take(V, made.gram.on(V).positions(part), axis=0) for part in (train, test))
         return FactorFold(one, other, made)
+    if isinstance(made, TensorAssembly):
+        kernels = [made.kernels[k] for k in made.kept]
+        return SampleFold(rows_of(made.X, train), rows_of(made.X, test), kernels)
     assert isinstance(made, KernelAssembly)
     if isinstance(made.gram, DenseGram):
         stack, names = made.gram.stack, [made.names[k] for k in made.kept]

@@ -38,6 +38,7 @@ from .base import MKLEstimator, PreparedFit, intercepts, outputs_of
 RULES = ("best", "one-se")
 SEEN = 2  # folds after which a setting can be dropped
 BEHIND = 3.0  # standard errors that it is then behind the best
+CHOOSING = 0.7  # share of max_time that may be spent on it
 LEAST, MOST = 1e-2, 1e3  # costs between which those of a path lie by default
 
 
@@ -149,6 +150,10 @@ class Race:
         lost = np.all(behind.mean(axis=2) > BEHIND * error, axis=1)
         self.alive[np.flatnonzero(self.alive)[lost]] = False
 
+    def cut(self, done: int) -> Race:
+        """Return the race over the first folds only."""
+        return Race(self.scores[:, :, :done], self.seconds[:, :, :, :done])
+
     def best(self, rule: str) -> tuple[int, int]:
         """Return the candidate and the cost chosen: of several that are level, the first and the smallest."""
         means = self.scores.mean(axis=2)  # NaN where a fold is missing
@@ -201,16 +206,18 @@ class Choosing(MKLEstimator):
             delattr(self, name)
         check_choice("rule", self.rule, RULES)
         costs = read_costs(self.Cs)
-        prepared = self._prepare(X, y, sample_weight)
-        self._ready = prepared.assembly
-        tried = read_candidates(self.candidates, prepared.assembly.names)
-        race = self._race(prepared, tried, costs, X, y, groups)
+        with self._limited(begun, CHOOSING):
+            prepared = self._prepare(X, y, sample_weight)
+            self._ready = prepared.assembly
+            tried = read_candidates(self.candidates, prepared.assembly.names)
+            race = self._race(prepared, tried, costs, X, y, groups)
         c, j = race.best(self.rule)
         self.best_params_ = {"penalty": tried[c].penalty, "normalize": tried[c].normalize, "C": float(costs[j])}
         self.best_candidate_, self.best_score_ = str(tried[c]), float(race.scores[c, j].mean())
         self.best_index_ = c * costs.size + j
         self.cv_results_ = table_of(race, tried, costs)
-        self._fit(X, y, sample_weight)
+        with self._limited(begun):
+            self._fit(X, y, sample_weight)
         del self._ready
         self.fit_time_ = time.perf_counter() - begun
         return self
@@ -244,6 +251,15 @@ class Choosing(MKLEstimator):
                 race.scores[c, :, f], race.seconds[:, c, :, f] = scores, seconds
             if self.drop:
                 race.drop(f + 1)
+            if time.perf_counter() > self._end and f + 1 < len(splits):
+                race = race.cut(f + 1)
+                warnings.warn(
+                    f"max_time was reached after {f + 1} of {len(splits)} folds, which the choice is by: raise "
+                    "max_time, or try fewer Cs and candidates.",
+                    ConvergenceWarning,
+                    stacklevel=4,
+                )
+                break
         if loose:
             warnings.warn(
                 f"In {len(loose)} fits of the cross-validation the relative duality gap missed tol={self.tol:g}, the "
@@ -276,6 +292,7 @@ class Choosing(MKLEstimator):
         quiet = {"progress": False, "n_jobs": None, "probability": False}
         shared |= given | {name: value for name, value in quiet.items() if name in shared}
         worker = clone(self._plain(**shared))
+        worker._end = self._end
         return worker.set_params(penalty=candidate.penalty, normalize=candidate.normalize)
 
 
