@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from sklearn.utils import _safe_indexing
 
-from ..arrays import Array, is_foreign, like, namespace
+from ..arrays import Array, is_foreign, like, namespace, to_host
 from ..grams import DenseGram, LowRankGram
 from ..kernels import Kernel
 from .base import Assembly
 from .factors import FactorAssembly
 from .parameters import Options
-from .stacks import KernelAssembly, assembled, from_samples
+from .stacks import KernelAssembly, assembled, diagonal_means, from_samples
 from .targets import Targets
 
 
@@ -56,9 +56,10 @@ class StoredFold(Fold):
     names: list[str]
     groups: list[str | None]
     prices: np.ndarray | None = None  # (m,) what the weight of each kernel costs
+    has: np.ndarray | None = None  # (n, m) which training samples have what each kernel looks at
 
     def scaled(self, options: Options, weight: np.ndarray) -> KernelAssembly:
-        made = assembled(self.samples, self.names, self.groups, [], options, weight, owned=True)
+        made = assembled(self.samples, self.names, self.groups, [], options, weight, owned=True, has=self.has)
         return made if self.prices is None else made.rescaled(1.0 / self.prices[made.kept])
 
     def summed(self, weights: np.ndarray) -> StoredFold:
@@ -80,9 +81,23 @@ class FactorFold(Fold):
     samples: Array  # (n, D)
     test: Array  # (t, D)
     made: FactorAssembly
+    has: np.ndarray | None = None  # (n, kernels kept) which training samples have what each kernel looks at
 
     def scaled(self, options: Options, weight: Array) -> FactorAssembly:
-        return replace(self.made, gram=LowRankGram(self.samples, self.made.gram.ranks))
+        made = replace(self.made, gram=LowRankGram(self.samples, self.made.gram.ranks))
+        prices = np.array([made.kernels[k]._price for k in made.kept])
+        return made.rescaled(1.0 / (prices * self._sizes(options.normalize, to_host(weight))))
+
+    def _sizes(self, normalize: str | None, weight: np.ndarray) -> np.ndarray:  # (kernels kept,)
+        """Return what the features made for all samples are to be divided by, squared, prices aside."""
+        if normalize not in ("trace", "center"):
+            return self.made.scales[self.made.kept]
+        gram, share = gram_of(self.samples, self.made.gram), weight / weight.sum()
+        sizes = diagonal_means(to_host(gram.diagonal()), share, self.has)
+        if normalize == "center":
+            owner = np.repeat(np.arange(gram.ranks.size), gram.ranks)
+            sizes = sizes - np.bincount(owner, (share @ to_host(self.samples)) ** 2, gram.ranks.size)
+        return np.maximum(sizes, 1e-12)  # a kernel that is nothing on these samples stays next to nothing
 
     def decide(self, assembly: Assembly, targets: Targets, weights: np.ndarray, coef: Array) -> Array:
         if not isinstance(assembly, FactorAssembly):
@@ -126,13 +141,14 @@ def fold_of(made: Assembly, train: np.ndarray, test: np.ndarray) -> Fold:
     if isinstance(made, FactorAssembly):
         xp, V = namespace(made.gram.features), made.gram.features
         one, other = (xp.take(V, made.gram.positions(part), axis=0) for part in (train, test))
-        return FactorFold(one, other, made)
+        return FactorFold(one, other, made, None if made.has is None else made.has[np.ix_(train, made.kept)])
     assert isinstance(made, KernelAssembly)
     if isinstance(made.gram, DenseGram):
         stack, names = made.gram.stack, [made.names[k] for k in made.kept]
         groups = [made.groups[k] for k in made.kept]
         prices = None if made.kernels is None else np.array([made.kernels[k]._price for k in made.kept])
-        return StoredFold(stack[np.ix_(train, train)], stack[np.ix_(test, train)], names, groups, prices)
+        has = None if made.has is None else made.has[np.ix_(train, made.kept)]
+        return StoredFold(stack[np.ix_(train, train)], stack[np.ix_(test, train)], names, groups, prices, has)
     assert made.kernels is not None
     return SampleFold(made.X[train], made.X[test], [made.kernels[k] for k in made.kept])
 
