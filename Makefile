@@ -12,7 +12,7 @@ EXTRAS_lint := lint
 EXTRAS_docs := docs
 EXTRAS_bench := bench,plot
 
-.PHONY: demo test test-torch lint docs wheel data bench papers clean
+.PHONY: demo test test-torch fuzz lint docs wheel data bench papers clean
 .SECONDARY:
 
 demo: $(VENV)/.with-demo
@@ -25,6 +25,13 @@ test: $(VENV)/.with-test
 
 test-torch: $(VENV)/.with-torch
 	$(BIN)/python -m pytest -q tests -k torch
+
+# Random problems for so many minutes, each judged by code of its own; what goes wrong becomes a test in tests/.
+MINUTES ?= 5
+SEED ?= 0
+fuzz: export OMP_NUM_THREADS = 1
+fuzz: $(VENV)/.with-test
+	$(BIN)/python tests/fuzz.py --minutes $(MINUTES) --seed $(SEED) --record docs/fuzz.md --failures tests
 
 lint: $(VENV)/.with-lint
 	$(BIN)/ruff check .

@@ -315,7 +315,7 @@ def test_effective_dimension_is_that_of_the_spectrum():
         ({"Cs": 0}, "Cs must be"),
         ({"rule": "nonsense"}, "rule='nonsense' is not known"),
         ({"cv": 100}, "n_splits=100"),
-        ({"cv": [(range(100), range(30)), (range(9), range(130))]}, "Fold 2 of cv cannot be used: y holds only one"),
+        ({"cv": [(range(100), range(30)), (range(9), range(130))]}, "In fold 2 of cv: y holds only one"),
         ({"scoring": ["accuracy", "f1"]}, "scoring must be one name or one callable"),
         ({"scoring": lambda model, X, y: np.nan}, "scoring is NaN for every setting"),
         ({"Cs": "auto"}, "Cs must be"),

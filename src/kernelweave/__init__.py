@@ -28,6 +28,7 @@ _HOMES = {
     "PivotedCholesky": "grams",
     "Problem": "problem",
     "RandomFeatures": "grams",
+    "SharedBasis": "grams",
     "TailSum": "assemble",
     "Views": "assemble",
     "certify": "certify",

@@ -13,6 +13,8 @@ import numpy as np
 Array = Any  # of NumPy, of torch, or of any other library with the array API
 
 TILE = 64  # columns that matrix units take at a time
+RIDGE = 1e-14  # of the largest entry of a matrix: what is added to its diagonal before its triangular root is taken
+SORTED = 10**6  # entries up to which sorting is as quick as counting
 BLOCKS = 4  # column blocks of a symmetric product where no symmetric routine is at hand: 10 of 16 are computed
 
 
@@ -126,6 +128,37 @@ def scatter(
     return xp.where(hits, xp.take(values, nearest), xp.zeros(n, dtype=values.dtype, device=device_of(values)))
 
 
+def order_statistics(
+    values: Array,  # (n,)
+    ranks: list[int],  # from 0
+) -> list[float]:
+    """Return the entries that would be at some places if all were sorted."""
+    if is_numpy(values):
+        ranked = np.partition(values, ranks)
+        return [float(ranked[rank]) for rank in ranks]
+    xp = namespace(values)
+    if values.shape[0] <= SORTED:
+        ranked = xp.sort(values)
+        return [float(ranked[rank]) for rank in ranks]
+    found = {rank: _halved(values, rank) for rank in set(ranks)}
+    return [found[rank] for rank in ranks]
+
+
+def _halved(values: Array, rank: int) -> float:
+    """Return one of them by counting: much sooner than sorting, on an accelerator."""
+    xp = namespace(values)
+    low, high = float(xp.min(values)), float(xp.max(values))
+    while (
+        True
+    ):  # more than ``rank`` entries are at most ``high``, and not so many at most ``low``, unless it is the least
+        middle = 0.5 * (low + high)
+        if not low < middle < high:
+            break
+        enough = int(xp.sum(xp.astype(values <= middle, xp.int64))) > rank
+        low, high = (low, middle) if enough else (middle, high)
+    return low if int(xp.sum(xp.astype(values <= low, xp.int64))) > rank else high
+
+
 def positive(array: Array) -> Array:
     """Return the positive part of every entry."""
     if is_numpy(array):
@@ -159,6 +192,25 @@ def symmetric_product(A: Array) -> Array:  # (n, d) -> (d, d)
         out[first:last, first:] = strip
         out[last:, first:last] = xp.matrix_transpose(strip[:, last - first :])
     return out
+
+
+def lower_root(A: Array) -> Array:
+    """Return L with ``L L' = A`` for a positive semidefinite ``A``, up to rounding of its largest entries."""
+    xp = namespace(A)
+    eye = xp.eye(A.shape[0], dtype=A.dtype, device=device_of(A))
+    ridge = RIDGE * float(xp.max(xp.abs(A)))
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(A, torch.Tensor):
+        lower, info = torch.linalg.cholesky_ex(A + ridge * eye)
+        if int(info) == 0:
+            return lower
+    else:
+        try:
+            return xp.linalg.cholesky(A + ridge * eye)
+        except Exception:  # each library has an error of its own
+            pass
+    values, vectors = xp.linalg.eigh(A)
+    return vectors * xp.sqrt(positive(values))[None, :]
 
 
 def cholesky(A: Array) -> Callable[[Array], Array] | None:

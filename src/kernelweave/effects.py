@@ -9,6 +9,7 @@ import numpy as np
 
 from .arrays import like, namespace, to_host
 from .estimators.base import MKLEstimator
+from .estimators.parts import NO_SAMPLES
 
 __all__ = ["EffectShape", "effects", "fitted"]
 
@@ -113,7 +114,7 @@ def fitted(model: Any) -> Any:
             raise TypeError(f"model must be a fitted estimator of kernelweave; got {type(model).__name__}.")
     model.parts()  # which says so if it is not fitted
     if model._sample is None:
-        raise ValueError("kernels='precomputed' has no columns to draw along: use contributions(X, by='kernel').")
+        raise ValueError(f"effects are drawn along {NO_SAMPLES}: use contributions(X, by='kernel').")
     return model
 
 

@@ -4,6 +4,7 @@ from .base import Assembly, Predictor
 from .combined import Combination, gated_sum, gaussian_product, squared_sum
 from .complexity import Complexity, EffectiveDimension, TailSum
 from .effects import EffectsAssembly, EffectsExpansion, from_effects, unlisted
+from .exact import TensorAssembly, TensorExpansion, from_tensors
 from .factors import FactorAssembly, FactorExpansion, described, from_factors
 from .folds import FactorFold, Fold, SampleFold, StoredFold, fold_of, rows_of
 from .labels import Labels, class_targets, given_factors, read_labels, split_classes
@@ -31,7 +32,7 @@ from .targets import (
     target_names,
 )
 from .tensors import check_together, read_tensor
-from .views import Views, as_objects, as_views, check_columns
+from .views import Views, as_objects, as_views, check_columns, check_order
 
 __all__ = [
     "Assembly",
@@ -58,6 +59,8 @@ __all__ = [
     "Subproblem",
     "TailSum",
     "Targets",
+    "TensorAssembly",
+    "TensorExpansion",
     "Views",
     "as_objects",
     "as_views",
@@ -66,6 +69,7 @@ __all__ = [
     "check_columns",
     "check_memory",
     "check_number",
+    "check_order",
     "check_products",
     "check_together",
     "check_whole",
@@ -76,6 +80,7 @@ __all__ = [
     "from_factors",
     "from_samples",
     "from_stack",
+    "from_tensors",
     "gated_sum",
     "gaussian_product",
     "given_factors",

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..arrays import to_host
-from ..grams import CombinableGram, GramStack, LowRankGram
+from ..grams import BasisGram, CombinableGram, GramStack, LowRankGram, TensorGram
 
 LOOK = 500  # samples on which a kernel is looked at, at most
 SPECTRUM = 300  # the same where its eigenvalues are computed
@@ -130,9 +130,9 @@ class TailSum(Complexity):
 
 def on_host(gram: GramStack, rows: np.ndarray) -> CombinableGram:
     """Return some samples of a Gram stack as one of NumPy."""
-    few = gram.take(rows)
-    if isinstance(few, LowRankGram) and few.host_features is None:
-        few = LowRankGram(to_host(few.features), few.ranks)
+    few: Any = gram.take(rows)
+    if isinstance(few, LowRankGram | BasisGram | TensorGram):
+        few = few.to_host()
     assert isinstance(few, CombinableGram)
     return few
 

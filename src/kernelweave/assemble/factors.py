@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.sparse import issparse
 
-from ..arrays import Array, device_of, dtype_name, is_foreign, like, namespace, readable
-from ..grams import Approximation, GramStack, LowRankGram
+from ..arrays import Array, device_of, dtype_name, is_foreign, like, namespace
+from ..chunks import Chunks
+from ..grams import Approximation, BasisGram, FactorGram, GramStack, LowRankGram
 from ..kernels import Kernel
 from ..kernels.missing import presence
 from .base import Assembly, say_dropped
@@ -40,7 +41,7 @@ def described(approximation: Approximation) -> str:
 class FactorAssembly(Assembly):
     """Kernels on the training samples as features, side by side."""
 
-    gram: LowRankGram
+    gram: FactorGram
     maps: Any  # from samples to features
     approximation: Approximation
     like: Array  # an empty array where the samples are
@@ -49,16 +50,17 @@ class FactorAssembly(Assembly):
     has: np.ndarray | None = None  # (n, m) which samples have what each kernel looks at; None if all have everything
 
     def rescaled(self, factors: np.ndarray) -> FactorAssembly:
-        features = self.gram.features * like(self.gram.features, self.gram.per_column(np.sqrt(factors)))
-        gram = LowRankGram(namespace(features).astype(features, self.gram.features.dtype, copy=False), self.gram.ranks)
+        if not isinstance(self.gram, BasisGram):
+            stored_features(self.gram, "normalize='dimension' or 'tail'")
+        gram = self.gram.rescaled(factors)
         return replace(self, gram=gram, scales=self._rescaled_scales(factors), factors=self.factors * factors)
 
     @property
     def storage(self) -> str:
-        features, m = self.gram.features, self.gram.ranks.size
-        size = np.dtype(dtype_name(features)).itemsize * features.shape[0] * features.shape[1]
-        kernels = f"{m} kernel{'s' * (m != 1)}, {features.shape[1]} columns"
-        return f"low rank {dtype_name(features)}, {kernels}, {readable(size)} ({described(self.approximation)})"
+        m, D = self.gram.ranks.size, self.gram.columns
+        kernels = f"{m} kernel{'s' * (m != 1)}, {D} columns"
+        kind = dtype_name(self.like) + (" summed in float64" if self.gram.costly else "")
+        return f"low rank {kind}, {kernels}, {self.gram.holding} ({described(self.approximation)})"
 
     @property
     def bank(self) -> list[Kernel]:
@@ -95,6 +97,16 @@ class FactorExpansion:
         return finite(self.linear.shares(X, owner[self.kept], parts))
 
 
+def stored_features(gram: FactorGram, what: str) -> Array:
+    """Return features that are held in one array, or refuse what needs them so."""
+    if isinstance(gram.basis, LowRankGram):
+        return gram.basis.features
+    raise ValueError(
+        f"{what} needs features that are held in memory, and these are {gram.holding}: use fewer samples, a smaller "
+        "rank or a larger memory=, or do without."
+    )
+
+
 def from_factors(
     X: Any,  # (n, d)
     kernels: Any,
@@ -111,8 +123,9 @@ def from_factors(
 
     Parameters
     ----------
-    X : array or CSR matrix of shape (n, d)
-        Checked samples, of any library; their precision and device are those of the features.
+    X : array or CSR matrix of shape (n, d), or Chunks
+        Checked samples, of any library; their precision and device are those of the features. Where they come in
+        chunks, what kernels look up in the data is looked up in a sample of the rows.
     kernels : what `kernelweave.kernels.as_kernels` takes
         The bank.
     options : Options
@@ -145,7 +158,10 @@ def from_factors(
     array([1., 1.])
     """
     assert options.approximation is not None
-    bank = resolve_bank(X, kernels, options, weight, names, frame, views)
+    if isinstance(X, Chunks):
+        bank = resolve_bank(X.sample, kernels, options, weight[X.places], names, frame, views)
+    else:
+        bank = resolve_bank(X, kernels, options, weight, names, frame, views)
     labels, groups = [kernel.name for kernel in bank], [kernel.group for kernel in bank]
     _check_definite(bank, options)
     made = options.approximation.factorise(
@@ -187,6 +203,6 @@ def _check_definite(bank: list[Kernel], options: Options) -> None:
 
 def empty_like(X: Any) -> Array:
     """Return an array without entries, of the library, device and precision of samples."""
-    if issparse(X):
+    if issparse(X) or isinstance(X, Chunks):
         return np.empty(0, dtype=X.dtype)
     return namespace(X).empty(0, dtype=X.dtype, device=device_of(X)) if is_foreign(X) else np.empty(0, dtype=X.dtype)

@@ -10,10 +10,11 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 from ..arrays import Array, is_foreign, like, namespace, to_host
-from ..grams import DenseGram, LowRankGram
+from ..grams import DenseGram
 from ..kernels import Kernel
 from .base import Assembly
-from .factors import FactorAssembly
+from .exact import TensorAssembly, from_tensors
+from .factors import FactorAssembly, stored_features
 from .parameters import Options
 from .stacks import KernelAssembly, assembled, diagonal_means, from_samples
 from .targets import Targets
@@ -84,7 +85,7 @@ class FactorFold(Fold):
     has: np.ndarray | None = None  # (n, kernels kept) which training samples have what each kernel looks at
 
     def scaled(self, options: Options, weight: Array) -> FactorAssembly:
-        made = replace(self.made, gram=LowRankGram(self.samples, self.made.gram.ranks))
+        made = replace(self.made, gram=self.made.gram.on(self.samples))
         prices = np.array([made.kernels[k]._price for k in made.kept])
         return made.rescaled(1.0 / (prices * self._sizes(options.normalize, to_host(weight))))
 
@@ -92,11 +93,10 @@ class FactorFold(Fold):
         """Return what the features made for all samples are to be divided by, squared, prices aside."""
         if normalize not in ("trace", "center"):
             return self.made.scales[self.made.kept]
-        gram, share = gram_of(self.samples, self.made.gram), weight / weight.sum()
+        gram, share = self.made.gram.on(self.samples), weight / weight.sum()
         sizes = diagonal_means(to_host(gram.diagonal()), share, self.has)
         if normalize == "center":
-            owner = np.repeat(np.arange(gram.ranks.size), gram.ranks)
-            sizes = sizes - np.bincount(owner, (share @ to_host(self.samples)) ** 2, gram.ranks.size)
+            sizes = sizes - to_host(gram.energies(gram.asarray(share)))
         return np.maximum(sizes, 1e-12)  # a kernel that is nothing on these samples stays next to nothing
 
     def decide(self, assembly: Assembly, targets: Targets, weights: np.ndarray, coef: Array) -> Array:
@@ -104,14 +104,9 @@ class FactorFold(Fold):
             return super().decide(assembly, targets, weights, coef)
         xp, gram = namespace(coef), self.made.gram
         kept = weights[:, assembly.kept] * assembly.factors
-        z = gram_of(self.samples, gram).rmatvec(xp.matrix_transpose(coef))
+        z = gram.on(self.samples).rmatvec(xp.matrix_transpose(coef))
         columns = xp.stack([gram.per_column(row) for row in kept], axis=1)
-        return gram_of(self.test, gram).matvec(z * columns)
-
-
-def gram_of(features: Array, made: LowRankGram) -> LowRankGram:
-    """Return the kernels of other rows of the same features."""
-    return LowRankGram(features, made.ranks)
+        return gram.on(self.test).matvec(z * columns)
 
 
 @dataclass(frozen=True)
@@ -122,8 +117,9 @@ class SampleFold(Fold):
     test: Any  # (t, d)
     kernels: list[Kernel]
 
-    def scaled(self, options: Options, weight: np.ndarray) -> KernelAssembly:
-        return from_samples(self.samples, self.kernels, replace(options, missing="refuse"), weight=weight)
+    def scaled(self, options: Options, weight: Array) -> Assembly:
+        make = from_tensors if is_foreign(self.samples) else from_samples
+        return make(self.samples, self.kernels, replace(options, missing="refuse"), weight=weight)
 
 
 def fold_of(made: Assembly, train: np.ndarray, test: np.ndarray) -> Fold:
@@ -139,9 +135,12 @@ def fold_of(made: Assembly, train: np.ndarray, test: np.ndarray) -> Fold:
     (1, 3, 2)
     """
     if isinstance(made, FactorAssembly):
-        xp, V = namespace(made.gram.features), made.gram.features
-        one, other = (xp.take(V, made.gram.positions(part), axis=0) for part in (train, test))
+        V = stored_features(made.gram, "cross-validation on kernels that are computed once")
+        one, other = (namespace(V).take(V, made.gram.on(V).positions(part), axis=0) for part in (train, test))
         return FactorFold(one, other, made, None if made.has is None else made.has[np.ix_(train, made.kept)])
+    if isinstance(made, TensorAssembly):
+        kernels = [made.kernels[k] for k in made.kept]
+        return SampleFold(rows_of(made.X, train), rows_of(made.X, test), kernels)
     assert isinstance(made, KernelAssembly)
     if isinstance(made.gram, DenseGram):
         stack, names = made.gram.stack, [made.names[k] for k in made.kept]

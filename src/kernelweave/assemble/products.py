@@ -20,7 +20,7 @@ from ..kernels import Kernel
 from ..penalties import MixingPenalty
 from .base import Assembly
 from .expansion import Expansion, decided
-from .factors import FactorAssembly
+from .factors import FactorAssembly, stored_features
 from .memory import check_products_memory
 from .parameters import Options
 from .stacks import KernelAssembly
@@ -44,6 +44,8 @@ def paired(assembly: Assembly, penalty: Any, options: Options) -> Assembly:
     """Return the assembly of what a penalty weighs: the kernels, or products of them."""
     if not weighs_products(penalty):
         return assembly
+    if isinstance(assembly, FactorAssembly):
+        stored_features(assembly.gram, f"penalty {penalty}")
     names, groups = assembly.names, assembly.groups
     kept, scales, lost = assembly.kept, assembly.scales, assembly.lost
     gram = products_for(assembly.gram, penalty)
@@ -177,7 +179,7 @@ class FactorProductAssembly(Assembly):
         forms = [self.gram.form(beta, u) for beta, u in zip(coef, weights[:, self.kept], strict=True)]
         parts = [_directions(form) for form in forms]
         directions, signs = np.hstack([part[0] for part in parts]), block_diag(*[part[1][:, None] for part in parts])
-        D = self.factors.gram.features.shape[1]
+        D = self.factors.gram.columns
         linear, shift = self.factors.maps.predictor(directions[:D]), directions[D:].sum(axis=0)
         shape = (targets.n_rows, len(self.names))
         return FactorProductExpansion(linear, shift, signs, intercept, self.factors.like, shape, self.factors.kept)

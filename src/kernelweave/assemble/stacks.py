@@ -22,6 +22,7 @@ from .memory import cache_bytes, check_memory, fits, row_blocks, rows_at_a_time
 from .parameters import Options
 from .targets import Targets
 
+NEARLY_CONSTANT = {"float64": 1e-9, "float32": 1e-4}  # share of a kernel that is not constant: too few digits are left
 CACHED = np.dtype(np.float32)  # precision in which columns computed on demand are kept
 
 
@@ -372,7 +373,7 @@ def _scales(mean: np.ndarray, grand: np.ndarray, dtype: Any, normalize: str | No
     It is 0 for kernels that have no size.
     """
     size = mean - grand if normalize == "center" else mean
-    noise = 100 * np.finfo(dtype).eps * mean if normalize == "center" else 0.0
+    noise = NEARLY_CONSTANT[np.dtype(dtype).name] * mean if normalize == "center" else 0.0
     alive = size > np.maximum(noise, 1e-150)
     if normalize in ("trace", "center"):
         return np.where(alive, 1.0 / np.where(alive, size, 1.0), 0.0)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, replace
+from functools import wraps
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,7 +17,7 @@ from joblib import Parallel, delayed
 from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import assert_all_finite
+from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import tables
@@ -29,6 +33,7 @@ from ..assemble import (
     as_views,
     check_columns,
     check_number,
+    check_order,
     check_products,
     check_together,
     check_whole,
@@ -36,12 +41,14 @@ from ..assemble import (
     from_factors,
     from_samples,
     from_stack,
+    from_tensors,
     paired,
     read_stack,
     read_tensor,
     real_array,
     unlisted,
 )
+from ..chunks import Chunks, gathered, is_chunked, lazily, read_chunks
 from ..grams import Approximation, make_approximation
 from ..kernels import as_kernels, as_precomputed
 from ..losses import _NAMES as LOSSES
@@ -52,6 +59,9 @@ from ..solvers import ActiveKernels, solve
 from ..weightings import SignedSum, Weighting, make_mixing, weighed
 from .parts import Parts, sample_of_rows
 
+LOOSE = (Status.MAX_ITER, Status.MAX_TIME, Status.SLOW, Status.STALLED)
+SEARCHES = ("sklearn.", "joblib.", "dask.", "distributed.", "ray.", "optuna.")
+WRAPPERS = ("sklearn.base", "sklearn.pipeline", "sklearn.utils.")
 NUMBERS = [np.float64, np.float32]
 HOMES = {  # the estimator of each kind of targets that a loss reads
     "binary": "MKLClassifier",
@@ -167,6 +177,7 @@ class MKLEstimator(Parts):
     normalize: Any
     tol: Any
     max_iter: Any
+    max_time: Any = None
     fit_intercept: Any
     psd: Any
     memory: Any
@@ -177,6 +188,8 @@ class MKLEstimator(Parts):
 
     #: kinds of targets that it reads, as `Loss.tasks` names them
     _reads: ClassVar[tuple[str, ...]] = ()
+    #: moment of `time.perf_counter` at which the time of a fit is up
+    _end: float = np.inf
 
     # -- what depends on the targets ----------------------------------------------------------------------
 
@@ -195,6 +208,11 @@ class MKLEstimator(Parts):
     def _learn_more(self, prepared: PreparedFit, X: Any, y: Any, sample_weight: Any) -> None:
         """Learn what else a model needs from the samples given, after the problems are solved."""
 
+    @property
+    def _learns_more(self) -> bool:
+        """Whether that takes more fits."""
+        return False
+
     # -- reading ------------------------------------------------------------------------------------------
 
     @property
@@ -209,6 +227,8 @@ class MKLEstimator(Parts):
     def _read_samples(self, X: Any) -> Any:
         """Check samples for a fit."""
         self._views: Views | None = None
+        if is_chunked(X):
+            return self._read_chunks(X)
         if is_foreign(X) and not self._precomputed:
             return self._read_tensors(X)
         if self._precomputed:
@@ -227,18 +247,30 @@ class MKLEstimator(Parts):
         return self._validated(X)
 
     def _read_tensors(self, X: Array) -> Array:
-        """Check samples of another library; kernels as matrices are NumPy's, so only features can be theirs."""
-        if self.approximation is None:
-            raise TypeError(
-                f"X is a {kind_of(X)}, which would have to be copied to NumPy: use approximation='nystroem', which "
-                "works where X is, or convert X yourself."
-            )
+        """Check samples of another library."""
         X = read_tensor(X)
         validate_data(self, X, skip_check_array=True)
         return X
 
+    def _read_chunks(self, X: Any) -> Chunks:
+        """Check samples in Dask chunks; kernels between all of them are never formed, so only features can be made."""
+        if self._precomputed or self.approximation is None:
+            raise TypeError(
+                f"X is a {kind_of(X)}, whose rows are never all in one place: use kernels of samples and "
+                "approximation='nystroem', or X.compute() if it fits in memory."
+            )
+        if self._absent:
+            raise ValueError("missing='absent' is not for Dask chunks: fill the gaps first, or use X.compute().")
+        if getattr(self, "probability", False):
+            raise ValueError("probability=True is not for Dask chunks: use loss='logistic', which has its own odds.")
+        chunks = read_chunks(X)
+        validate_data(self, X._meta if hasattr(X, "columns") else np.empty((1, chunks.columns)), skip_check_array=True)
+        return chunks
+
     def _read_new(self, X: Any) -> Any:
         """Check samples to predict."""
+        if is_chunked(X):
+            raise TypeError(f"X is a {kind_of(X)}: use X.compute() for what is not a prediction.")
         if self._precomputed:
             return _read_new_stack(X, self._predictor.shape)
         ours = self._predictor.like
@@ -349,12 +381,14 @@ class MKLEstimator(Parts):
         """Compute or take the kernels on the rows that count; ``whole`` features are for others to come as well."""
         if self._precomputed:
             return from_stack(X, options, targets, self.kernels)
-        if not targets.all_rows:
+        if not targets.all_rows and not isinstance(X, Chunks):
             X = namespace(X).take(X, targets.rows, axis=0) if is_foreign(X) else X[targets.rows]
         given = {"weight": targets.weight, **self._column_facts(frame)}
         if options.approximation is None:
-            return from_samples(X, self._bank, options, **given)
-        listed = whole or not options.approximation.exact or options.complexity is not None or not self._on_bank()
+            make = from_tensors if is_foreign(X) else from_samples
+            return make(X, self._bank, options, **given)
+        plain = not options.approximation.exact or options.complexity is not None or isinstance(X, Chunks)
+        listed = whole or plain or not self._on_bank()
         effects = None if listed else unlisted(self._bank)
         if effects is not None:
             return from_effects(X, effects, options, **given)
@@ -371,16 +405,39 @@ class MKLEstimator(Parts):
     def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Read, solve, and keep what prediction needs."""
         begun = time.perf_counter()
-        views = None if self._precomputed else as_views(X, self.missing)
-        X = X if views is None else views
-        prepared = self._prepare(X, y, sample_weight)
-        solutions = self._solve_all(prepared)
-        self._warn_if_loose(solutions)
-        self._learn_more(prepared, X, y, sample_weight)
+        X = self._as_views(X, y=y, sample_weight=sample_weight)
+        with self._limited(begun):
+            prepared = self._prepare(X, y, sample_weight)
+            solutions = self._solve_all(prepared)
+            self._warn_if_loose(solutions)
+            self._learn_more(prepared, X, y, sample_weight)
         self._keep(prepared, solutions)
         self._advise(prepared, solutions)
         self.fit_time_ = time.perf_counter() - begun
         return self
+
+    @contextmanager
+    def _limited(self, begun: float, share: float = 1.0) -> Iterator[None]:
+        """Let all problems within end when ``share`` of the time given is over, of which none may be given."""
+        before = self._end
+        if self.max_time is not None:
+            check_number("max_time", self.max_time, "None or a number of seconds")
+            self._end = min(before, begun + share * float(self.max_time))
+        try:
+            yield
+        finally:
+            self.__dict__.pop("_end", None)
+            if before < np.inf:
+                self._end = before
+
+    def _as_views(self, X: Any, **beside: Any) -> Any:
+        """Return samples that come in several tables as `Views`, if what is given beside them is in their order."""
+        views = None if self._precomputed or is_chunked(X) else as_views(X, self.missing)
+        if views is None:
+            return X
+        for name, values in beside.items():
+            check_order(name, values, views.index)
+        return views
 
     def _advise(self, prepared: PreparedFit, solutions: Sequence[Solution]) -> None:
         """Warn of what is optimal and perhaps not wanted."""
@@ -394,9 +451,13 @@ class MKLEstimator(Parts):
     def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> PreparedFit:
         """Read everything that fit is given and compute the kernels."""
         options, loss, penalty = self._check_parameters()
-        samples = self._read_samples(X)
+        X = self._as_views(X, y=y, sample_weight=sample_weight)
+        samples, y, sample_weight = self._read_samples(X), gathered(y), gathered(sample_weight)
         check_together("sample_weight", sample_weight, samples)
         targets = self._read_targets(samples, y, sample_weight)
+        if isinstance(samples, Chunks):
+            counted = samples if targets.all_rows else samples.only(targets.rows)
+            samples = counted.sampled(check_random_state(self.random_state))
         self._lacking = self._count_lacking(samples) if self._absent else {}
         loss, dual_sum = self._choose(loss, targets)
         assembly = _sized(self._assemble(samples, X, options, targets), options, targets)
@@ -405,6 +466,8 @@ class MKLEstimator(Parts):
 
     def _some_rows(self, X: Any, targets: Targets) -> Any:
         """Return some of the rows that count, for what is said of parts; None for precomputed stacks."""
+        if isinstance(X, Chunks):
+            return sample_of_rows(X.sample, np.arange(len(X.sample)))
         return None if self._precomputed else sample_of_rows(X, targets.rows)
 
     def _prepare_fold(self, fold: Fold, y: Any, weight: Array) -> PreparedFit:
@@ -432,6 +495,7 @@ class MKLEstimator(Parts):
             self.solver,
             tol=self.tol,
             max_iter=self.max_iter,
+            max_time=None if self._end == np.inf else max(self._end - time.perf_counter(), 0.0),
             start=start,
             progress=bool(self.progress),
         )
@@ -441,9 +505,11 @@ class MKLEstimator(Parts):
     def _solve_all(self, prepared: PreparedFit) -> list[Solution]:
         """Solve every problem, on threads that share the kernels."""
 
+        alone = len(prepared.subproblems) == 1 and not self._learns_more and not inside_a_search()
+
         def answer(subproblem: Subproblem) -> Solution:
             solution = self._solve(prepared, prepared.problem(subproblem, self.C))
-            if solution.status is Status.INTERRUPTED and len(prepared.subproblems) > 1:
+            if solution.status is Status.INTERRUPTED and not alone:
                 raise KeyboardInterrupt  # the other problems have no answer, so there is no model to return
             return solution
 
@@ -465,7 +531,7 @@ class MKLEstimator(Parts):
 
     def _warn_if_loose(self, solutions: Sequence[Solution]) -> None:
         """Say once if a gap missed tol, by how much and what to do; an interruption was already told."""
-        loose = [s for s in solutions if s.status in (Status.MAX_ITER, Status.STALLED)]
+        loose = [s for s in solutions if s.status in LOOSE]
         if loose:
             worst = max(loose, key=lambda solution: solution.gap)
             where = f" in {len(loose)} of {len(solutions)} problems" if len(solutions) > 1 else ""
@@ -580,6 +646,41 @@ class MKLEstimator(Parts):
         tags.input_tags.three_d_array = self._precomputed
         tags.input_tags.sparse = not self._precomputed and _accept(self._bank, "accepts_sparse", all)
         return tags
+
+
+def chunk_by_chunk(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a method that says something of new samples answer for Dask rows too: chunk by chunk, when asked for."""
+
+    @wraps(method)
+    def answer(self: Any, X: Any) -> Any:
+        if not is_chunked(X):
+            return method(self, X)
+        check_is_fitted(self)
+        return lazily(_light(self), method.__name__, X)
+
+    return answer
+
+
+def _light(model: Any) -> Any:
+    """Return a model without what has an entry for each training sample, which no prediction needs."""
+    light = copy(model)
+    for name in ("dual_coef_", "support_", "history_", "_sample"):
+        vars(light).pop(name, None)
+    return light
+
+
+def inside_a_search() -> bool:
+    """Whether a fit was asked for by a search, a resampling or another estimator, which an interruption is to end.
+
+    The code that asked is on the stack: modules of joblib, or of scikit-learn other than what wraps every fit.
+    """
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if name.startswith(SEARCHES) and not name.startswith(WRAPPERS):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def single(values: Any) -> Any:

@@ -39,6 +39,7 @@ from .base import MKLEstimator, PreparedFit, intercepts, outputs_of
 RULES = ("best", "one-se")
 SEEN = 2  # folds after which a setting can be dropped
 BEHIND = 3.0  # standard errors that it is then behind the best
+CHOOSING = 0.7  # share of max_time that may be spent on it
 LEAST, MOST = 1e-2, 1e3  # costs between which those of a path lie by default
 
 
@@ -109,6 +110,7 @@ def read_candidates(given: Any, names: Sequence[str], kept: Sequence[int] | None
             found.append(Candidate(one))
     for candidate in found:
         make_mixing(candidate.penalty)
+        Options(candidate.normalize)
         if isinstance(candidate.normalize, str) and candidate.normalize == "diagonal":
             raise ValueError(
                 "candidates holds normalize='diagonal', which is not a size and would need other kernels: give "
@@ -160,6 +162,10 @@ class Race:
         error = np.sqrt(np.maximum(spread, np.median(spread)) / done * (1.0 + 2.0 / (done - 1)))
         lost = np.all(behind.mean(axis=2) > BEHIND * error, axis=1)
         self.alive[np.flatnonzero(self.alive)[lost]] = False
+
+    def cut(self, done: int) -> Race:
+        """Return the race over the first folds only."""
+        return Race(self.scores[:, :, :done], self.seconds[:, :, :, :done])
 
     def best(self, rule: str) -> tuple[int, int]:
         """Return the candidate and the cost chosen: of several that are level, the first and the smallest."""
@@ -219,9 +225,10 @@ class Choosing(MKLEstimator):
             del self.best_params_
         check_choice("rule", self.rule, RULES)
         costs = read_costs(self.Cs)
-        prepared = self._prepare(X, y, sample_weight)
-        tried = read_candidates(self.candidates, prepared.assembly.names, prepared.assembly.kept.tolist())
-        race = self._race(prepared, tried, costs, X, y, groups)
+        with self._limited(begun, CHOOSING):
+            prepared = self._prepare(X, y, sample_weight)
+            tried = read_candidates(self.candidates, prepared.assembly.names, prepared.assembly.kept.tolist())
+            race = self._race(prepared, tried, costs, X, y, groups)
         c, j = race.best(self.rule)
         self.best_params_ = {"penalty": tried[c].penalty, "normalize": tried[c].normalize, "C": float(costs[j])}
         self.best_candidate_, self.best_score_ = str(tried[c]), float(race.scores[c, j].mean())
@@ -229,7 +236,8 @@ class Choosing(MKLEstimator):
         self.cv_results_ = table_of(race, tried, costs)
         self._ready = prepared.assembly
         try:
-            self._fit(X, y, sample_weight)
+            with self._limited(begun):
+                self._fit(X, y, sample_weight)
         finally:
             del self._ready
         self.fit_time_ = time.perf_counter() - begun
@@ -261,11 +269,20 @@ class Choosing(MKLEstimator):
             try:
                 found = self._raced(job, [tried[c] for c in alive], bar)
             except ValueError as error:
-                raise ValueError(f"Fold {f + 1} of cv cannot be used: {error}") from error
+                raise ValueError(f"In fold {f + 1} of cv: {error}") from error
             for c, (scores, seconds) in zip(alive, found, strict=True):
                 race.scores[c, :, f], race.seconds[:, c, :, f] = scores, seconds
             if self.drop:
                 race.drop(f + 1)
+            if time.perf_counter() > self._end and f + 1 < len(splits):
+                race = race.cut(f + 1)
+                warnings.warn(
+                    f"max_time was reached after {f + 1} of {len(splits)} folds, which the choice is by: raise "
+                    "max_time, or try fewer Cs and candidates.",
+                    ConvergenceWarning,
+                    stacklevel=4,
+                )
+                break
         if loose:
             warnings.warn(
                 f"In {len(loose)} fits of the cross-validation the relative duality gap missed tol={self.tol:g}, the "
@@ -306,7 +323,7 @@ class Choosing(MKLEstimator):
         worker = self._plainly().set_params(penalty=candidate.penalty, normalize=candidate.normalize)
         given = {"kernels": "precomputed", "approximation": None} if job.stored else {}
         quiet = {"progress": False, "n_jobs": None, "probability": False}
-        known = worker.get_params(deep=False)
+        worker._end, known = self._end, worker.get_params(deep=False)
         return worker.set_params(**given, **{name: value for name, value in quiet.items() if name in known})
 
     def _plainly(self) -> MKLEstimator:

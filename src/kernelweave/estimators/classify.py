@@ -13,8 +13,9 @@ from sklearn.utils.metaestimators import available_if
 
 from ..arrays import Array, is_foreign, like, namespace, to_host
 from ..assemble import Labels, check_together, class_targets, read_labels, read_weight
+from ..chunks import gathered
 from ..losses import Loss, make_loss
-from .base import PreparedFit, requires_y
+from .base import PreparedFit, chunk_by_chunk, requires_y
 from .calibrate import as_columns, calibrated
 from .stream import Streaming
 
@@ -79,6 +80,8 @@ class MKLClassifier(ClassifierMixin, Streaming):
         Relative duality gap to reach.
     max_iter : int, default=100000
         Most steps of the solver.
+    max_time : float, optional
+        Seconds that a fit may take: then the best point so far is the model, with its certificate and a warning.
     multiclass : {"ovr", "ovo", "joint"}, default="ovr"
         How more than two classes are told apart: by binary problems, one against the rest or one against one, each
         with its own kernel weights; or by one problem of all classes with one set of weights: the joint margin of
@@ -187,6 +190,7 @@ class MKLClassifier(ClassifierMixin, Streaming):
         normalize: str | None = "trace",
         tol: float = 1e-3,
         max_iter: int = 100_000,
+        max_time: float | None = None,
         multiclass: str = "ovr",
         fit_intercept: Any = "auto",
         probability: bool = False,
@@ -207,6 +211,7 @@ class MKLClassifier(ClassifierMixin, Streaming):
         self.normalize = normalize
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
         self.multiclass = multiclass
         self.fit_intercept = fit_intercept
         self.probability = probability
@@ -227,9 +232,10 @@ class MKLClassifier(ClassifierMixin, Streaming):
             The training samples, also as a dictionary of tables or what else `kernelweave.Views` takes; float32
             samples have their kernels stored in float32. With an approximation
             also a torch tensor or an array of another library with the array API: all work with an entry per
-            sample is then done by that library, on the array's device.
+            sample is then done by that library, on the array's device; or a Dask array or DataFrame, whose chunks of
+            rows are worked on where they are.
         y : array of shape (n,)
-            Labels; for tensors X, a tensor on the same device or anything that NumPy reads.
+            Labels; for tensors X, a tensor on the same device or anything that NumPy reads; also a Dask array.
         sample_weight : array of shape (n,), optional
             Factor of C for each sample.
 
@@ -279,6 +285,15 @@ class MKLClassifier(ClassifierMixin, Streaming):
             )
         return whole
 
+    def _check_parameters(self) -> Any:
+        if not isinstance(self.probability, bool | np.bool_):
+            raise ValueError(f"probability must be True or False, got {self.probability!r}.")
+        return super()._check_parameters()
+
+    @property
+    def _learns_more(self) -> bool:
+        return bool(self.probability)
+
     def _learn_more(self, prepared: PreparedFit, X: Any, y: Any, sample_weight: Any) -> None:
         """Calibrate probabilities, if asked for."""
         self._calibrated = None
@@ -292,6 +307,7 @@ class MKLClassifier(ClassifierMixin, Streaming):
         self._pairwise_votes = prepared.subproblems[0].rows is not None
         super()._keep(prepared, solutions)
 
+    @chunk_by_chunk
     def decision_function(self, X: Any) -> Array:
         """Return how clearly each sample belongs to each class.
 
@@ -310,6 +326,7 @@ class MKLClassifier(ClassifierMixin, Streaming):
             return scores[:, 0]
         return _votes(scores, self.classes_.size) if self._pairwise_votes else scores
 
+    @chunk_by_chunk
     def predict(self, X: Any) -> Array:
         """Return the label of each sample.
 
@@ -331,6 +348,7 @@ class MKLClassifier(ClassifierMixin, Streaming):
         return self.classes_[to_host(codes)]
 
     @available_if(_gives_odds)
+    @chunk_by_chunk
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each class, for ``loss="logistic"`` or ``probability=True``.
 
@@ -370,7 +388,7 @@ class MKLClassifier(ClassifierMixin, Streaming):
         -------
         float
         """
-        predicted = self.predict(X)
+        predicted, y, sample_weight = gathered(self.predict(X)), gathered(y), gathered(sample_weight)
         if not is_foreign(predicted):
             sample_weight = to_host(sample_weight) if is_foreign(sample_weight) else sample_weight
             return float(accuracy_score(y, predicted, sample_weight=sample_weight))

@@ -12,7 +12,7 @@ from ..arrays import Array, namespace
 from ..assemble import Options, Targets, outlier_targets
 from ..kernels import RBF, default_bank
 from ..losses import Loss
-from .base import MKLEstimator, PreparedFit
+from .base import MKLEstimator, PreparedFit, chunk_by_chunk
 
 BOUNDARY = 1e-8  # share of the offset by which it is lowered, so that samples on the boundary are inside for certain
 
@@ -53,6 +53,8 @@ class MKLOutlierDetector(OutlierMixin, MKLEstimator):
         Relative duality gap to reach.
     max_iter : int, default=100000
         Most steps of the solver.
+    max_time : float, optional
+        Seconds that a fit may take: then the best point so far is the model, with its certificate and a warning.
     psd : {"check", "clip", "trust"}, default="check"
         What to do about kernels not known to be positive semidefinite, as for `MKLClassifier`.
     missing : {"refuse", "absent"}, default="refuse"
@@ -132,6 +134,7 @@ class MKLOutlierDetector(OutlierMixin, MKLEstimator):
         normalize: str | None = "trace",
         tol: float = 1e-3,
         max_iter: int = 100_000,
+        max_time: float | None = None,
         psd: str = "check",
         missing: str = "refuse",
         memory: Any = "auto",
@@ -146,6 +149,7 @@ class MKLOutlierDetector(OutlierMixin, MKLEstimator):
         self.normalize = normalize
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
         self.psd = psd
         self.missing = missing
         self.memory = memory
@@ -197,6 +201,7 @@ class MKLOutlierDetector(OutlierMixin, MKLEstimator):
         super()._keep(prepared, [replace(found, intercept=found.intercept + BOUNDARY * abs(found.intercept))])
         self.offset_ = -float(self.intercept_[0])
 
+    @chunk_by_chunk
     def decision_function(self, X: Any) -> Array:
         """Return how far inside each sample is: negative for outliers.
 
@@ -212,6 +217,7 @@ class MKLOutlierDetector(OutlierMixin, MKLEstimator):
         """
         return self._decide(X)[:, 0]
 
+    @chunk_by_chunk
     def score_samples(self, X: Any) -> Array:
         """Return the weighted mean similarity of each sample to training samples: less for stranger ones.
 
@@ -227,6 +233,7 @@ class MKLOutlierDetector(OutlierMixin, MKLEstimator):
         """
         return self.decision_function(X) + self.offset_
 
+    @chunk_by_chunk
     def predict(self, X: Any) -> Array:
         """Return +1 for samples like the training samples and -1 for outliers.
 

@@ -10,7 +10,8 @@ from sklearn.metrics import r2_score
 from ..arrays import Array, is_foreign, namespace, to_host
 from ..assemble import Numbers, check_together, number_targets, read_numbers, read_weight, target_names
 from ..assemble.parameters import check_choice
-from .base import MKLEstimator, PreparedFit, requires_y
+from ..chunks import gathered
+from .base import MKLEstimator, PreparedFit, chunk_by_chunk, requires_y
 
 TARGETS = ("joint", "each")
 
@@ -57,6 +58,8 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         Relative duality gap to reach.
     max_iter : int, default=100000
         Most steps of the solver.
+    max_time : float, optional
+        Seconds that a fit may take: then the best point so far is the model, with its certificate and a warning.
     fit_intercept : "auto" or bool, default="auto"
         Whether predictions have a constant of their own, which costs nothing. "auto": yes.
     psd : {"check", "clip", "trust"}, default="check"
@@ -145,6 +148,7 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         normalize: str | None = "trace",
         tol: float = 1e-3,
         max_iter: int = 100_000,
+        max_time: float | None = None,
         fit_intercept: Any = "auto",
         psd: str = "check",
         missing: str = "refuse",
@@ -163,6 +167,7 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         self.normalize = normalize
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
         self.fit_intercept = fit_intercept
         self.psd = psd
         self.missing = missing
@@ -202,6 +207,7 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         self._flat = targets.flat
         super()._keep(prepared, solutions)
 
+    @chunk_by_chunk
     def predict(self, X: Any) -> Array:
         """Return the prediction for each sample.
 
@@ -235,7 +241,7 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         float
             1 for predictions without error, 0 for those of the mean.
         """
-        predicted = self.predict(X)
+        predicted, y, sample_weight = gathered(self.predict(X)), gathered(y), gathered(sample_weight)
         if not is_foreign(predicted):
             sample_weight = to_host(sample_weight) if is_foreign(sample_weight) else sample_weight
             return float(r2_score(y, predicted, sample_weight=sample_weight))

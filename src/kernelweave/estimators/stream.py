@@ -23,7 +23,7 @@ from ..assemble import (
     read_weight,
     split_classes,
 )
-from ..grams import LowRankGram, RandomFeatures
+from ..grams import RandomFeatures
 from ..losses import Loss
 from ..losses.base import BoundLoss
 from ..penalties import MixingPenalty
@@ -91,7 +91,7 @@ class Stream:
     def take(self, X: Any, losses: Sequence[BoundLoss], total: float | None = None) -> None:
         """Go through a chunk of samples some times, by the losses of their targets, one for each problem."""
         features = np.ascontiguousarray(self.assembly.maps.transform(X))
-        gram = LowRankGram(features, self.assembly.gram.ranks)
+        gram = self.assembly.gram.on(features)
         problems = [Problem(gram, loss, self.penalty, dual_sum=None) for loss in losses]
         for problem in problems:
             check_pair(problem, self.solver)

@@ -8,8 +8,9 @@ import numpy as np
 
 from ..arrays import Array, is_foreign, like, to_host
 from ..assemble import Targets, read_survival, read_weight, survival_targets
+from ..chunks import gathered
 from ..losses.survival import concordance
-from .base import MKLEstimator, PreparedFit, requires_y
+from .base import MKLEstimator, PreparedFit, chunk_by_chunk, requires_y
 
 
 class MKLSurvival(MKLEstimator):
@@ -43,6 +44,8 @@ class MKLSurvival(MKLEstimator):
         Relative duality gap to reach.
     max_iter : int, default=100000
         Most steps of the solver.
+    max_time : float, optional
+        Seconds that a fit may take: then the best point so far is the model, with its certificate and a warning.
     psd : {"check", "clip", "trust"}, default="check"
         What to do about kernels not known to be positive semidefinite, as for `MKLClassifier`.
     missing : {"refuse", "absent"}, default="refuse"
@@ -127,6 +130,7 @@ class MKLSurvival(MKLEstimator):
         normalize: str | None = "trace",
         tol: float = 1e-3,
         max_iter: int = 100_000,
+        max_time: float | None = None,
         psd: str = "check",
         missing: str = "refuse",
         memory: Any = "auto",
@@ -141,6 +145,7 @@ class MKLSurvival(MKLEstimator):
         self.normalize = normalize
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
         self.psd = psd
         self.missing = missing
         self.memory = memory
@@ -182,6 +187,7 @@ class MKLSurvival(MKLEstimator):
         loss: Any = prepared.loss
         self.event_times_, self.baseline_hazard_ = loss.baseline(risks, bound.y, bound.C, to_host(subproblem.y)[:, 1])
 
+    @chunk_by_chunk
     def predict(self, X: Any) -> Array:
         """Return the risk of each sample: the log of its hazard over the baseline's, higher for earlier events.
 
@@ -212,7 +218,7 @@ class MKLSurvival(MKLEstimator):
         ndarray of shape (n_new, n_times)
             ``exp(-H_0(t) exp f(x))``, with the cumulative baseline hazard by Breslow; NumPy's.
         """
-        risks = to_host(self.predict(X))
+        risks = to_host(gathered(self.predict(X)))
         times = self.event_times_ if times is None else _read_times(times)
         places = np.searchsorted(self.event_times_, times, side="right")
         hazard = np.concatenate([[0.0], self.baseline_hazard_])[places]
@@ -237,8 +243,8 @@ class MKLSurvival(MKLEstimator):
         float
             1 for risks in the order of the events, 0.5 for risks that say nothing.
         """
-        risks = self.predict(X)
-        table = to_host(read_survival(y, risks))
+        risks, sample_weight = gathered(self.predict(X)), gathered(sample_weight)
+        table = to_host(read_survival(gathered(y), risks))
         weight = None
         if sample_weight is not None:
             weight = to_host(read_weight(like(risks, sample_weight) if is_foreign(risks) else sample_weight, risks))

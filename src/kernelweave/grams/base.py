@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ..arrays import Array
+from ..arrays import Array, namespace, to_host
 
 
 class GramStack(ABC):
@@ -67,6 +68,10 @@ class GramStack(ABC):
     @abstractmethod
     def diagonal(self) -> Array:  # (n, m)
         """Return ``K_k[i, i]``."""
+
+    def mean_diagonal(self) -> np.ndarray:  # (m,)
+        """Return the mean of ``K_k[i, i]`` over the samples."""
+        return to_host(self.diagonal()).mean(axis=0)
 
     def take(self, index: Any) -> GramStack:
         """Return the stack of the samples ``index`` only."""
@@ -134,13 +139,34 @@ class EntryGram(CombinableGram):
 
 
 class FactorGram(GramStack):
-    """Kernels held as features, ``K_k = V_k V_k'``, side by side: sums over chunks of samples.
+    """Kernels held as features, ``K_k = V_k V_k'``, side by side, or as parts of one basis: sums over chunks of samples.
 
     Vectors with an entry per sample, or per column of the features, live where the features are.
     """
 
     offers = "features of low rank"
     ranks: np.ndarray  # (m,) columns of each kernel
+
+    @property
+    def basis(self) -> FactorGram:
+        """What all kernels are made of: a table whose products cost a pass over the samples."""
+        return self
+
+    def fold(self, x: Array) -> Array:  # (D,) or (D, c) -> (r,) or (r, c)
+        """Return what a combination of the kernels' features is in the basis: itself, where they share none."""
+        return x
+
+    def unfold(self, z: Array) -> Array:  # (r,) or (r, c) -> (D,) or (D, c)
+        """Return the transpose of `fold`: from sums of the basis to sums of the kernels' features."""
+        return z
+
+    def core(self, weights: np.ndarray) -> Array | None:  # (r, r)
+        """Return the weighted sum of the kernels in the basis they share, or None where they share none."""
+        return None
+
+    def outputs(self, u: Array) -> Array:  # (D,) -> (r, m)
+        """Return each kernel's part of ``u`` in the basis that kernels share."""
+        raise NotImplementedError
 
     @property
     @abstractmethod
@@ -180,13 +206,56 @@ class FactorGram(GramStack):
     ) -> Array:  # (D, D)
         """Return ``V' diag(theta) V``; ``rough`` multiplies in the features' precision."""
 
+    def moments(
+        self,
+        theta: Array,  # (n,) not negative
+        rows: Array | None = None,
+        rough: bool = False,
+    ) -> tuple[Array, Array]:  # (D, D), (D,)
+        """Return `weighted` and ``V' theta``, in one pass over the samples where passes cost."""
+        return self.weighted(theta, rows, rough), self.rmatvec(theta)
+
+    @property
+    def costly(self) -> bool:
+        """Whether every product is a pass over samples that costs far more than the product."""
+        return False
+
+    @property
+    def holding(self) -> str:
+        """How the features are held, as a phrase."""
+        raise NotImplementedError
+
     @abstractmethod
+    def take(self, index: Any) -> FactorGram:
+        """Return the stack of the samples ``index`` only."""
+
+    def energies(self, beta: Array) -> np.ndarray:
+        return self.squared_norms(self.rmatvec(beta))
+
+    def decision(self, beta: Array, weights: np.ndarray) -> Array:
+        return self.matvec(self.scale_blocks(weights, self.rmatvec(beta)))
+
+    def energies_and_decision(self, beta: Array, weights: np.ndarray) -> tuple[Any, Array]:
+        u = self.rmatvec(beta)
+        return self.squared_norms(u), self.matvec(self.scale_blocks(weights, u))
+
+    @property
+    def starts(self) -> np.ndarray:  # (m,)
+        """First column of each kernel."""
+        return np.concatenate([[0], np.cumsum(self.ranks)[:-1]])
+
+    def segments(self) -> Iterator[tuple[int, int]]:
+        """First column and number of columns of each kernel."""
+        return zip(self.starts.tolist(), self.ranks.tolist(), strict=True)
+
     def inner(
         self,
         u: Array,  # (D,) or (D, c)
         v: Array,  # the same
     ) -> np.ndarray:  # (m,)
         """Return ``u_k'v_k`` of each kernel's parts, on the host."""
+        products = u * v if u.ndim == 1 else namespace(u).sum(u * v, axis=1)
+        return np.add.reduceat(to_host(products), self.starts)
 
     def squared_norms(
         self,
@@ -195,20 +264,21 @@ class FactorGram(GramStack):
         """Return ``||u_k||^2`` of each kernel's part of ``u``, on the host."""
         return self.inner(u, u)
 
-    @abstractmethod
     def per_column(
         self,
         weights: np.ndarray,  # (m,)
     ) -> Array:  # (D,)
         """Return the weight of each column's kernel."""
+        return self.asarray(np.repeat(weights, self.ranks))
 
-    @abstractmethod
     def scale_blocks(
         self,
         weights: np.ndarray,  # (m,)
         u: Array,  # (D,) or (D, c)
     ) -> Array:
         """Return ``u`` with each kernel's part times its weight."""
+        columns = self.per_column(weights)
+        return columns * u if u.ndim == 1 else columns[:, None] * u
 
 
 class BankGram(GramStack):

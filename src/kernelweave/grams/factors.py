@@ -9,12 +9,17 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, cast, device_of, dtype_name, is_numpy, like, namespace, readable, symmetric_product, to_host
+from ..chunks import Chunks, checked
 from ..kernels import Kernel, evaluate
 from ..kernels.missing import Present, presence
+from .base import FactorGram
+from .chunked import ChunkedGram
 from .lowrank import LowRankGram
 from .maps import Landmarks, Maps, Source, anchor, features, join, piece_rows, pieces, precision
+from .recomputed import RecomputedGram
 
 CUT = 1e-10  # of the largest eigenvalue at the landmarks: what is below is rounding
+NEARLY_CONSTANT = {"float64": 1e-9, "float32": 1e-4}  # share of a kernel that is not constant: too few digits are left
 TINY = 1e-13  # of the largest: squared lengths of features that are as good as zero
 
 
@@ -22,11 +27,11 @@ TINY = 1e-13  # of the largest: squared lengths of features that are as good as 
 class Factors:
     """Kernels on the training samples as features, and the way for new samples to get theirs."""
 
-    gram: LowRankGram  # the kernels that are not zero
+    gram: FactorGram  # the kernels that are not zero
     kept: np.ndarray  # (a,) positions among all kernels of those in `gram`
     scales: np.ndarray  # (m,) factor of each kernel, 0 where it was left out
     lost: np.ndarray  # (m,) share of each kernel's trace that its features lack
-    maps: Maps
+    maps: Any  # from samples to features
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,12 @@ class Job:
     memory: float | None
     progress: bool
     whole: bool = False
+    rows: Chunks | None = None  # all samples where they come in chunks, of which X are some
+
+    @property
+    def n(self) -> int:
+        """Number of samples."""
+        return (self.X if self.rows is None else self.rows).shape[0]
 
     def chunks(self, width: int, what: str) -> Any:
         """Pieces of the samples, with a bar if one was asked for."""
@@ -54,7 +65,7 @@ class Job:
     @property
     def most(self) -> float:
         """Columns that memory allows."""
-        return np.inf if self.memory is None else self.memory // (self.X.shape[0] * np.dtype(self.dtype).itemsize)
+        return np.inf if self.memory is None else self.memory // (self.n * np.dtype(self.dtype).itemsize)
 
     def check_columns(self, columns: int) -> None:
         """Refuse features that would not fit, before they are allocated."""
@@ -77,6 +88,13 @@ class _Survey:
     mean: np.ndarray  # (m,) of its diagonal, by share
     center: np.ndarray  # (D,) mean of the features, by share
 
+    @classmethod
+    def of(cls, sums: Any) -> _Survey:
+        """Return what sums over the samples say."""
+        products, diagonals, center = sums
+        trace, mean = diagonals
+        return cls(products, trace, mean, center)
+
 
 def beside(X: Any, values: np.ndarray) -> Array:
     """Return a host array where the features of X are, in the precision of X."""
@@ -91,9 +109,33 @@ def _ranks(sources: Sequence[Source], mixes: Sequence[Any]) -> list[int]:
 def _survey(job: Job, sources: Sequence[Source], mixes: Sequence[Array | None], flat: Array | None = None) -> _Survey:
     """Look at all samples once, and write their features down if there is room for them in ``flat``."""
     base = anchor(job.X)
-    xp, ranks = namespace(base), _ranks(sources, mixes)
+    sums = _sums(job, sources, mixes, like(base, job.share), flat)
+    survey = _Survey.of(sums)
+    _check_finite(job, survey)
+    return survey
+
+
+def _survey_in_chunks(job: Job, sources: Sequence[Source], mixes: Sequence[Array | None]) -> _Survey:
+    """Look at all samples once, each chunk where it is."""
+    assert job.rows is not None
+    chunks = job.rows.made(checked, [], store=False)
+    bare = replace(job, X=job.X[:0], share=None, rows=None, progress=False)
+    survey = _Survey.of(chunks.total(_sums_of_chunk, [bare, sources, mixes], [np.asarray(job.share)]))
+    _check_finite(job, survey)
+    return survey
+
+
+def _sums_of_chunk(X: np.ndarray, job: Job, sources: Any, mixes: Any, share: np.ndarray) -> tuple[Any, ...]:
+    with np.errstate(over="ignore", invalid="ignore"):  # told by the kernel's name
+        return _sums(replace(job, X=X), sources, mixes, share)
+
+
+def _sums(
+    job: Job, sources: Sequence[Source], mixes: Sequence[Array | None], share: Array, flat: Array | None = None
+) -> tuple[Any, ...]:
+    """Return ``V_k'V_k`` of each kernel, the sums of its diagonal, plain and by share, and of the features by share."""
+    xp, ranks = namespace(share), _ranks(sources, mixes)
     D = sum(ranks)
-    share = like(base, job.share)
     products: list[Any] = [0.0] * len(ranks)
     sums: list[Any] = [0.0] * len(ranks)
     center: Any = 0.0
@@ -109,10 +151,7 @@ def _survey(job: Job, sources: Sequence[Source], mixes: Sequence[Array | None], 
         center = center + share[rows] @ cast(block, xp.float64)
         if flat is not None:
             flat[rows.start * D : rows.stop * D] = xp.reshape(cast(block, flat.dtype), (-1,))
-    trace, mean = to_host(xp.stack(sums, axis=1))
-    survey = _Survey([to_host(product) for product in products], trace, mean, to_host(center))
-    _check_finite(job, survey)
-    return survey
+    return [to_host(product) for product in products], to_host(xp.stack(sums, axis=1)), to_host(center)
 
 
 def _check_finite(job: Job, survey: _Survey) -> None:
@@ -161,24 +200,45 @@ def cut_to(tol: float, rank: int | None, kernels: Sequence[Kernel], Z: Any, job:
 
 
 def build(job: Job, sources: Sequence[Source], plan: Sequence[np.ndarray | None], lost: np.ndarray | None) -> Factors:
-    """Fill the features in one pass, rotate and scale them in place in another."""
-    base = anchor(job.X)
-    xp, n, ranks = namespace(base), job.X.shape[0], _ranks(sources, plan)
-    job.check_columns(sum(ranks))
-    flat = xp.empty((n * sum(ranks),), dtype=getattr(xp, job.dtype), device=device_of(base))
-    survey = _survey(job, sources, [None if mix is None else beside(job.X, mix) for mix in plan], flat)
+    """Fill the features in one pass, rotate and scale them in place in another; or find how to make them."""
+    ranks = _ranks(sources, plan)
+    if job.whole:
+        job.check_columns(sum(ranks))
+    flat, survey = _filled(job, sources, [None if mix is None else beside(job.X, mix) for mix in plan])
     values, turns = zip(*(_axes(product, job.whole) for product in survey.products), strict=True)
     survey = _of_those_present(_clipped(survey, values, job), job)
     scales = _scales(survey, ranks, job) / [kernel._price for kernel in job.kernels]
     scales = np.where([turn.shape[1] > 0 for turn in turns], scales, 0.0)
     kept = np.flatnonzero(scales)
     turns = {k: turns[k] * np.sqrt(scales[k]) for k in kept.tolist()}
-    flat = _rotate(flat, job, ranks, turns)
     new = {k: place for place, k in enumerate(turns)}
     parts = tuple(part for source in sources if (part := source.only(new)) is not None)
     mixes = tuple(beside(job.X, turn if plan[k] is None else plan[k] @ turn) for k, turn in turns.items())
-    gram = LowRankGram(flat, [turn.shape[1] for turn in turns.values()])
-    return Factors(gram, kept, scales, _missing(survey, values) if lost is None else lost, Maps(parts, mixes))
+    maps = Maps(parts, mixes)
+    gram: FactorGram
+    if job.rows is not None and mixes:
+        gram = ChunkedGram.of(job.rows, maps, stored=sum(mix.shape[1] for mix in mixes) <= job.most)
+    elif flat is None and mixes:
+        gram = RecomputedGram(maps, job.X)
+    else:
+        flat = flat if flat is not None else _nothing(job, 0)
+        gram = LowRankGram(_rotate(flat, job, ranks, turns), [turn.shape[1] for turn in turns.values()])
+    return Factors(gram, kept, scales, _missing(survey, values) if lost is None else lost, maps)
+
+
+def _filled(job: Job, sources: Sequence[Source], mixes: Sequence[Array | None]) -> tuple[Array | None, _Survey]:
+    """Return the features one after the other, None where they do not fit, and what was seen of the samples."""
+    if job.rows is not None:
+        return None, _survey_in_chunks(job, sources, mixes)
+    columns = sum(_ranks(sources, mixes))
+    flat = _nothing(job, job.n * columns) if columns <= job.most else None
+    return flat, _survey(job, sources, mixes, flat)
+
+
+def _nothing(job: Job, count: int) -> Array:
+    base = anchor(job.X)
+    xp = namespace(base)
+    return xp.empty((count,), dtype=getattr(xp, job.dtype), device=device_of(base))
 
 
 def _axes(product: np.ndarray, whole: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -196,7 +256,7 @@ def _clipped(survey: _Survey, values: Sequence[np.ndarray], job: Job) -> _Survey
     """Return the survey with sizes of what is left of kernels that may have had a negative part."""
     held = np.array([squares.sum() for squares in values])
     known = np.array([bool(kernel.psd) for kernel in job.kernels])
-    mean = np.where(known, survey.mean, held / job.X.shape[0])
+    mean = np.where(known, survey.mean, held / job.n)
     return replace(survey, trace=np.where(known, survey.trace, held), mean=mean)
 
 
@@ -216,7 +276,7 @@ def _scales(survey: _Survey, ranks: Sequence[int], job: Job) -> np.ndarray:
     if job.normalize == "center":
         owner = np.repeat(np.arange(len(ranks)), ranks)
         size = size - np.bincount(owner, survey.center**2, len(ranks))
-        noise = 100 * np.finfo(job.dtype).eps * survey.mean
+        noise = NEARLY_CONSTANT[job.dtype] * survey.mean
     alive = size > np.maximum(noise, 1e-150)
     if job.normalize in ("trace", "center"):
         return np.where(alive, 1.0 / np.where(alive, size, 1.0), 0.0)
@@ -232,7 +292,7 @@ def _missing(survey: _Survey, values: Sequence[np.ndarray]) -> np.ndarray:
 
 def _rotate(flat: Array, job: Job, ranks: Sequence[int], turns: dict[int, np.ndarray]) -> Array:  # (n, D)
     """WeightStep the features of each kernel, some rows at a time; what is left of a row moves to its new place."""
-    xp, n, old = namespace(flat), job.X.shape[0], sum(ranks)
+    xp, n, old = namespace(flat), job.n, sum(ranks)
     ends = np.cumsum(ranks)
     moves = [(slice(int(ends[k] - ranks[k]), int(ends[k])), like(flat, turn, job.dtype)) for k, turn in turns.items()]
     new = sum(turn.shape[1] for turn in turns.values())

@@ -7,7 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, device_of, dtype_name, is_numpy, like, namespace, on_cuda, symmetric_product, to_host
+from ..arrays import (
+    Array,
+    device_of,
+    dtype_name,
+    is_numpy,
+    like,
+    namespace,
+    on_cuda,
+    readable,
+    symmetric_product,
+    to_host,
+)
 from .base import CombinableGram, FactorGram
 
 CHUNK = 2**22  # entries of the features worked on at a time on the computer's own processor
@@ -44,7 +55,6 @@ class LowRankGram(FactorGram, CombinableGram):
             raise ValueError(f"ranks must be whole numbers from 1 on that add up to the {features.shape[1]} columns.")
         self.ranks = given.astype(np.int64)
         self.features = np.ascontiguousarray(features) if is_numpy(features) else features
-        self.starts = np.concatenate([[0], np.cumsum(self.ranks)[:-1]])
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -53,6 +63,11 @@ class LowRankGram(FactorGram, CombinableGram):
     @property
     def columns(self) -> int:
         return self.features.shape[1]
+
+    @property
+    def holding(self) -> str:
+        n, D = self.features.shape
+        return readable(np.dtype(dtype_name(self.features)).itemsize * n * D)
 
     @property
     def combinable(self) -> bool:
@@ -71,12 +86,6 @@ class LowRankGram(FactorGram, CombinableGram):
         if is_numpy(self.features):
             return np.ascontiguousarray(values, dtype=float)
         return like(self.features, values)
-
-    def energies(self, beta: Array) -> np.ndarray:
-        return self.squared_norms(self.rmatvec(beta))
-
-    def decision(self, beta: Array, weights: np.ndarray) -> Array:
-        return self.matvec(self.scale_blocks(weights, self.rmatvec(beta)))
 
     # -- what solvers on factors ask for ------------------------------------------------------------------
 
@@ -136,31 +145,6 @@ class LowRankGram(FactorGram, CombinableGram):
             return _device().scale(V, root, xp.empty(V.shape, dtype=root.dtype, device=device_of(V)))
         return V * root[:, None]
 
-    def inner(
-        self,
-        u: Array,  # (D,) or (D, c)
-        v: Array,  # the same
-    ) -> np.ndarray:  # (m,)
-        """Return ``u_k'v_k`` of each kernel's parts, on the host."""
-        products = u * v if u.ndim == 1 else namespace(u).sum(u * v, axis=1)
-        return np.add.reduceat(to_host(products), self.starts)
-
-    def scale_blocks(
-        self,
-        weights: np.ndarray,  # (m,)
-        u: Array,  # (D,) or (D, c)
-    ) -> Array:
-        """Return ``u`` with each kernel's part times its weight."""
-        columns = self.per_column(weights)
-        return columns * u if u.ndim == 1 else columns[:, None] * u
-
-    def per_column(
-        self,
-        weights: np.ndarray,  # (m,)
-    ) -> Array:  # (D,)
-        """Return the weight of each column's kernel."""
-        return self.asarray(np.repeat(weights, self.ranks))
-
     def combine(self, index: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return ``sum_k w_k K_k`` between the chosen samples, for NumPy's features."""
         used = self.per_column(weights)
@@ -208,13 +192,22 @@ class LowRankGram(FactorGram, CombinableGram):
         columns = np.concatenate([np.arange(s, s + r) for s, r in zip(starts, ranks, strict=True)])
         return LowRankGram(namespace(self.features).take(self.features, self.positions(columns), axis=1), ranks)
 
+    def on(self, features: Array) -> LowRankGram:
+        """Return the same kernels on other samples, given by their features."""
+        return LowRankGram(features, self.ranks if features.shape[1] == self.columns else [features.shape[1]])
+
+    def rescaled(self, factors: np.ndarray) -> LowRankGram:
+        """Return the stack with each kernel times its factor (a copy)."""
+        xp, V = namespace(self.features), self.features
+        return LowRankGram(xp.astype(V * self.per_column(np.sqrt(factors)), V.dtype, copy=False), self.ranks)
+
+    def to_host(self) -> LowRankGram:
+        """Return the same in the computer's own memory."""
+        return self if is_numpy(self.features) else LowRankGram(to_host(self.features), self.ranks)
+
     def positions(self, index: Any) -> Array:
         """Return positions of samples as an array beside the features."""
         return index if is_numpy(self.features) or not is_numpy(index) else like(self.features, index, "int64")
-
-    def segments(self) -> Iterator[tuple[int, int]]:
-        """First column and number of columns of each kernel."""
-        return zip(self.starts.tolist(), self.ranks.tolist(), strict=True)
 
     def chunks(self, rows: Array | None = None) -> Iterator[Any]:
         """Yield slices of the samples, or pieces of the positions ``rows``."""

@@ -145,7 +145,7 @@ class Maps:
 
     def transform(self, X: Any) -> Array:  # (n, d) -> (n, D)
         """Return the features of samples, in their precision."""
-        blocks = [join(features(self.sources, self.mixes, piece)) for _, piece in pieces(X, self._entries)]
+        blocks = [join(features(self.sources, self.mixes, piece)) for _, piece in pieces(X, self.entries)]
         return namespace(blocks[0]).concat(blocks, axis=0)
 
     def predictor(
@@ -162,8 +162,22 @@ class Maps:
         coefs = tuple(cast(self.mixes[k], z.dtype) @ z[starts[k] : ends[k], ...] for k in active)
         return Predictor(sources, coefs, tuple(active), z[:0, ...])
 
+    def only(self, kernels: np.ndarray) -> Maps:
+        """Return the maps of some kernels only."""
+        new = {int(k): place for place, k in enumerate(kernels)}
+        sources = tuple(part for source in self.sources if (part := source.only(new)) is not None)
+        return Maps(sources, tuple(self.mixes[k] for k in new))
+
+    def rescaled(
+        self,
+        factors: np.ndarray,  # (m,)
+    ) -> Maps:
+        """Return the maps of each kernel times its factor."""
+        return Maps(self.sources, tuple(mix * float(f) ** 0.5 for mix, f in zip(self.mixes, factors, strict=True)))
+
     @property
-    def _entries(self) -> int:
+    def entries(self) -> int:
+        """Numbers that a sample is worked on with."""
         return max([source.width for source in self.sources] + [sum(mix.shape[1] for mix in self.mixes)])
 
 
@@ -208,20 +222,24 @@ def anchor(X: Any) -> Array:
     return np.empty(0, dtype=X.dtype) if issparse(X) else X
 
 
-def take_rows(X: Any, index: np.ndarray) -> Any:
+def take_rows(X: Any, index: Array) -> Any:
     """Return the samples at some positions, sparse or not."""
     return namespace(X).take(X, like(X, index, "int64"), axis=0) if is_foreign(X) else X[index]
 
 
-def piece_rows(X: Any, width: int) -> int:
+def on_host(X: Any) -> bool:
+    """Whether samples lie in the computer's own memory."""
+    return not is_foreign(X) or "cpu" in str(device_of(X)).lower()
+
+
+def piece_rows(X: Any, width: int, device_chunk: int = DEVICE_CHUNK) -> int:
     """Return how many rows of ``width`` entries, or of X, make a piece of decent size."""
-    on_host = not is_foreign(X) or "cpu" in str(device_of(X)).lower()
-    return max(1, (CHUNK if on_host else DEVICE_CHUNK) // max(width, X.shape[1], 1))
+    return max(1, (CHUNK if on_host(X) else device_chunk) // max(width, X.shape[1], 1))
 
 
-def pieces(X: Any, width: int) -> Iterator[tuple[slice, Any]]:
+def pieces(X: Any, width: int, device_chunk: int = DEVICE_CHUNK) -> Iterator[tuple[slice, Any]]:
     """Yield slices of rows, and the rows."""
-    n, step = X.shape[0], piece_rows(X, width)
+    n, step = X.shape[0], piece_rows(X, width, device_chunk)
     for start in range(0, n, step):
         rows = slice(start, min(start + step, n))
         yield rows, X if step >= n else rows_of(X, rows)

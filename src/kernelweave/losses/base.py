@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..arrays import Array, device_of, is_foreign, is_numpy, like, namespace, positive
+from ..arrays import Array, device_of, is_foreign, is_numpy, like, namespace, order_statistics, positive
 
 SEARCH = 60  # halvings of an interval in which a number is searched for
 ROUNDING = 1e-15  # share of the duals by which their sum may be off
@@ -169,6 +169,15 @@ class Loss(BaseEstimator):
     def curvature_times(self, f: Array, x: Array, y: Array, C: Array) -> Array:
         """Second derivative of the total loss times ``x``."""
         return self.curvature(f, y, C) * x
+
+    def curvature_between(self, f: Array, i: int, j: int, y: Array, C: Array) -> Array | None:
+        """Return the second derivative of each sample's loss by its decision values i and j; None where it is zero.
+
+        For losses that are a sum over samples.
+        """
+        if f.ndim == 1:
+            return self.curvature(f, y, C)
+        return self.curvature(f, y, C)[:, i] if i == j else None
 
     def terms(self, y: Array, C: Array) -> DualTerms | None:
         """Describe the dual as a sum over single duals, or return None where it is none."""
@@ -381,14 +390,24 @@ class BoundLoss:
     @cached_property
     def compiled(self) -> tuple[int, np.ndarray, np.ndarray] | None:
         """The dual for compiled code, unless a subclass changed the formulas and not their description."""
+        if not self._described or not is_numpy(self.y):
+            return None
+        return self.loss.compiled(self.y, self._cost)
+
+    @property
+    def _described(self) -> bool:
+        """Whether no subclass changed the formulas and not their description."""
         order = type(self.loss).__mro__
 
         def first(*names: str) -> int:
             return next(place for place, kind in enumerate(order) if any(name in vars(kind) for name in names))
 
-        if first("terms", "compiled", "kind") > first("slope", "dual", "value") or not is_numpy(self.y):
-            return None
-        return self.loss.compiled(self.y, self._cost)
+        return first("terms", "compiled", "kind") <= first("slope", "dual", "value")
+
+    @property
+    def rows(self) -> int | None:
+        """The kind of a sample's row of duals, MARGIN or SOFTMAX, where it has one that is described."""
+        return getattr(self.loss, "kind", None) if self._described else None
 
     @property
     def zero(self) -> Array:
@@ -440,6 +459,10 @@ class BoundLoss:
     def curvature_times(self, f: Array, x: Array) -> Array:
         """Second derivative of the total loss times ``x``."""
         return self.loss.curvature_times(f, x, self.y, self._cost)
+
+    def curvature_between(self, f: Array, i: int, j: int) -> Array | None:  # (n,)
+        """Second derivative of each sample's loss by its decision values i and j; None where it is zero."""
+        return self.loss.curvature_between(f, i, j, self.y, self._cost)
 
     def dual(self, beta: Any) -> Array:
         """Dual value of each sample, or dual; the sum is the total, and only meaningful for feasible ``beta``."""
@@ -532,8 +555,7 @@ def flat_point(kinks: Array, jumps: Array, start: float) -> float:
         ends = [min(max(int(np.ceil(count * slack - 1.0)), 0), last) for slack in (1.0 - 1e-12, 1.0 + 1e-12)]
         if abs(count - round(count)) <= 1e-12 * max(count, 1.0):
             ends = [min(max(round(count) - 1, 0), last), min(max(round(count), 0), last)]
-        ranked = np.partition(kinks, ends) if is_numpy(kinks) else xp.sort(kinks)
-        return 0.5 * float(ranked[ends[0]] + ranked[ends[1]])
+        return 0.5 * sum(order_statistics(kinks, ends))
     order = xp.argsort(kinks)
     below = xp.cumulative_sum(xp.take(jumps, order))
     counts = [int(xp.sum(xp.astype(below < -start * slack, xp.int64))) for slack in (1 - 1e-12, 1 + 1e-12)]

@@ -116,6 +116,10 @@ class Softmax(_AllClasses):
         p = self.probabilities(f)
         return C[:, None] * p * (x - namespace(x).sum(p * x, axis=1, keepdims=True))
 
+    def curvature_between(self, f: Array, i: int, j: int, y: Array, C: Array) -> Array:
+        p = self.probabilities(f)
+        return C * p[:, i] * (float(i == j) - p[:, j])
+
     def dual(self, beta: Array, y: Array, C: Array) -> Array:
         shares = own_class(beta, y) - beta / C[:, None]
         return -C * namespace(beta).sum(entropy(shares), axis=1)

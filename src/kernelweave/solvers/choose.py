@@ -6,14 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..grams import BankGram, FactorGram
+from ..grams import BankGram, CombinableGram, FactorGram, TensorGram
 from ..problem import Problem
 from .active import ActiveKernels
 from .ascent import Ascent
-from .base import Solver, check_pair, factors, takes_loss, unit_of
+from .base import Solver, check_pair, factors, unit_of
 from .coordinate import Coordinate
+from .features import Features
 from .frank_wolfe import FrankWolfe
 from .interior import Interior
+from .lagrangian import Lagrangian
 from .newton import Newton
 from .newton_cg import NewtonCG
 from .proximal import Proximal
@@ -29,7 +31,9 @@ class ChoiceSettings:
 
     light: float = 10.0  #: heft up to which single coordinates get there soon
     rough: float = 30.0  #: heft beyond which passes over single samples become too many
-    heavy: float = 1e5  #: heft beyond which the interior point loses its footing
+    heavy: float = 1e5  #: heft beyond which the interior point is no longer the quickest on many features
+    hard: float = 1e3  #: heft from which kernels of low rank are taken apart into features
+    size: int = 3000  #: samples up to which that is looked into
     many: int = 10**6  #: entries of the features below which every solver is quick, and the most robust is taken
     wide: int = 600  #: columns from which a matrix of samples that err is cheaper than one of all samples
     long: int = 10**4  #: samples from which it is cheaper
@@ -58,6 +62,8 @@ def choose(problem: Problem, tol: float = 1e-3) -> Solver:
         return FrankWolfe()
     if isinstance(problem.gram, BankGram):
         return ActiveKernels()
+    if isinstance(problem.gram, TensorGram):
+        return NewtonCG() if problem.loss.smooth else Lagrangian()
     if isinstance(problem.gram, FactorGram):
         return _on_factors(problem, tol)
     return _on_kernels(problem)
@@ -82,6 +88,8 @@ def _on_kernels(problem: Problem) -> Solver:
     loss = problem.loss
     if loss.smooth and (loss.several or loss.terms is None):
         return NewtonCG()
+    if _is_hard(problem) and _fits(Features(), problem):
+        return Features()
     if loss.several or not problem.bias or not loss.quadratic:
         return Ascent()
     if problem.gram.on_demand:  # each column costs: the solvers that ask for the fewest
@@ -93,7 +101,9 @@ def _on_factors(problem: Problem, tol: float) -> Solver:
     loss, host = problem.loss, factors(problem).host_features is not None
     if loss.smooth and (loss.several or loss.terms is None):
         return NewtonCG()
-    if loss.several or not problem.bias:
+    if loss.several and not host:
+        return Lagrangian()
+    if host and (loss.several or not problem.bias):
         return _rows_or_table(problem)
     if host and loss.quadratic and factors(problem).columns >= SETTINGS.slim * problem.n:
         return SQP()  # kernels between samples are the smaller side
@@ -111,17 +121,22 @@ def _on_factors(problem: Problem, tol: float) -> Solver:
 
 
 def _rows_or_table(problem: Problem) -> Solver:
-    """Return single rows of duals for small costs, Newton's steps on a square of samples for large ones.
-
-    Features of other libraries have neither: where the loss has a curvature, its products do.
-    """
-    if factors(problem).host_features is None and takes_loss(problem.loss, NewtonCG.takes):
-        return NewtonCG()
+    """Return single rows of duals for small costs, Newton's steps on a square of samples for large ones."""
     if problem.bias or (problem.loss.several and problem.loss.elementwise):
         return Ascent()
     if _heft(problem) <= SETTINGS.rough or problem.n > SETTINGS.square:
         return Coordinate() if problem.loss.quadratic else Rows()
     return Ascent()
+
+
+def _is_hard(problem: Problem) -> bool:
+    """Whether errors cost far more than kernels are worth, where working sets may go on for ever."""
+    n, loss = problem.n, problem.loss
+    if n > SETTINGS.size or loss.several or loss.terms is None or not isinstance(problem.gram, CombinableGram):
+        return False
+    unit = 1.0 if loss.terms.entropic else unit_of(problem)
+    size = float(np.mean(problem.gram.diagonal()))
+    return float(loss.C.max()) * size > SETTINGS.hard * unit
 
 
 def _fits(solver: Solver, problem: Problem) -> bool:

@@ -377,7 +377,7 @@ class _Step:
             self.residuals[side.part] = self.residuals[side.part] - side.sign * side.multiplier
             self.stiffness[side.part] = self.stiffness[side.part] + side.multiplier / side.slack
         theta = 1.0 / (terms.ridge + self._held())
-        mix, v = state.mix, gram.per_column(state.mix.weights) * state.u
+        mix, v = state.mix, gram.fold(gram.per_column(state.mix.weights) * state.u)
         close = min(SETTINGS.loose, SETTINGS.close * state.gap * state.share) * float(v @ v) ** 0.5
         self.system = Reduced(gram, state.u, mix.weights, mix.jacobian, theta, close, state.rough, bias)
         self.short = (state.total or 0.0) - float(namespace(beta).sum(beta))

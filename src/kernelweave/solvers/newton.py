@@ -331,6 +331,7 @@ def _goal(problem: Problem, state: NewtonState, jacobian: np.ndarray) -> tuple[A
     z = _blocks(problem, model)
     if state.first:
         z = gram.per_column(model.weights) * gram.rmatvec(slope)
+    z = gram.fold(z)
     close = min(max(SETTINGS.close * state.gap, SETTINGS.tight), SETTINGS.loose) * float(z @ z) ** 0.5
     system = Reduced(gram, u, model.weights, jacobian, theta, close, state.rough, problem.bias)
     state.beta, level, folded = system.solve(f, behind, 0.0, -slope)

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, like, namespace, to_host
-from ..grams import CombinableGram, FactorGram
+from ..arrays import Array, cholesky, device_of, like, lower_root, namespace, scatter, to_host
+from ..grams import CombinableGram, FactorGram, TensorGram
+from ..grams.tensors import WeightedSum
 from ..penalties import Fixed
 from ..penalties.base import MixingPenalty
 from ..problem import Certificate, Point, Problem, Status
-from .base import Solver, combinable, factors, no_gradient, without_faint_shares
+from .base import Solver, combinable, no_gradient, without_faint_shares
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,8 @@ class NewtonCGSettings:
 
     loose: float = 0.3  #: share of the residual that the first steps leave
     tightest: float = 1e-8  #: share that any step leaves, at least
+    direct: int = 1500  #: unknowns up to which a step is solved by a matrix, on the computer's own processor
+    direct_device: int = 12000  #: the same on an accelerator
     iterations: int = 400  #: of conjugate gradients in a step, at most
     halvings: int = 30  #: of a step along which the objective does not fall
     armijo: float = 1e-4  #: share of the promised fall that a step must bring
@@ -40,11 +43,11 @@ SETTINGS = NewtonCGSettings()
 
 @dataclass
 class NewtonCGState:
-    """A model ``f = K_w beta`` with the outputs of its kernels, and how closely the next step is to be solved."""
+    """A model ``f = K_w beta`` with what its kernels make of beta, and how closely the next step is to be solved."""
 
     penalty: MixingPenalty
     beta: Array  # as the problem's duals are
-    g: Array  # (n, m) or (c, n, m) outputs K_k beta
+    image: Any  # what the kernels make of it
     q: np.ndarray  # (m,)
     f: Array  # K_w beta
     bias: Any
@@ -77,7 +80,7 @@ class NewtonCG(Solver):
     """
 
     name = "newton-cg"
-    needs = (FactorGram, CombinableGram)
+    needs = (FactorGram, CombinableGram, TensorGram)
     takes = ("smooth",)
     biasless = True
     several = True
@@ -94,7 +97,7 @@ class NewtonCG(Solver):
         state = NewtonCGState(flat, start if started else zero, None, np.zeros(m), zero, 0.0, np.inf, tol)
         self.refresh(problem, state)
         if started:
-            _follow(problem, state, problem.penalty.stage(state.q, strength=SETTINGS.strength))
+            follow(problem, state, problem.penalty.stage(state.q, strength=SETTINGS.strength))
         return state
 
     def step(self, problem: Problem, state: NewtonCGState) -> bool:
@@ -105,7 +108,7 @@ class NewtonCG(Solver):
         moved = _search(problem, state, x, -system.inner(system.residual, change))
         state.stuck = 0 if moved else state.stuck + 1
         if state.penalty.fixed and not problem.penalty.fixed:
-            _follow(problem, state, problem.penalty.stage(state.q, strength=SETTINGS.strength))
+            follow(problem, state, problem.penalty.stage(state.q, strength=SETTINGS.strength))
         return True
 
     def read(self, problem: Problem, state: NewtonCGState) -> Point:
@@ -119,51 +122,95 @@ class NewtonCG(Solver):
         state.width = width
         if state.penalty.mixing_gap(state.q) > SETTINGS.behind * width:
             floor = SETTINGS.floor * state.tol
-            _follow(problem, state, state.penalty.next_stage(state.q, SETTINGS.growth, SETTINGS.strongest, floor))
+            follow(problem, state, state.penalty.next_stage(state.q, SETTINGS.growth, SETTINGS.strongest, floor))
             state.stuck = 0
         return Status.STALLED if state.stuck >= SETTINGS.patience else None
 
     def refresh(self, problem: Problem, state: NewtonCGState) -> None:
-        state.g = _products(problem, state.beta)
-        state.q = np.maximum(_along(state.beta, state.g), 0.0)
-        _follow(problem, state, state.penalty)
+        state.image = image_of(problem, state.beta)
+        state.q = state.image.energies()
+        follow(problem, state, state.penalty)
 
     def finish(self, problem: Problem, point: Point) -> list[Point]:
         return without_faint_shares(problem, point)
 
 
-def _products(problem: Problem, beta: Array) -> Array:
-    gram = problem.gram
-    return combinable(problem).products(beta) if isinstance(gram, CombinableGram) else _one_by_one(problem, beta)
+@dataclass
+class Outputs:
+    """What kernels make of duals as numbers for each sample and kernel."""
+
+    beta: Array
+    g: Array  # (n, m) or (c, n, m) K_k beta
+
+    def inner(self, other: Outputs) -> np.ndarray:  # (m,)
+        """Return the inner product of both duals in every kernel, summed over columns."""
+        return other.along(self.beta)
+
+    def along(self, x: Array) -> np.ndarray:  # (m,)
+        """Return the inner product with duals x in every kernel."""
+        xp, g = namespace(x), self.g
+        if x.ndim == 1:
+            return to_host(xp.matrix_transpose(g) @ x)
+        return to_host(sum(xp.matrix_transpose(g[c, ...]) @ x[:, c] for c in range(x.shape[1])))
+
+    def energies(self) -> np.ndarray:  # (m,)
+        """Return the energy of the duals in every kernel."""
+        return np.maximum(self.inner(self), 0.0)
+
+    def mixed(self, weights: np.ndarray) -> Array:
+        """Return decision values: the weighted sum over kernels."""
+        xp, w = namespace(self.g), like(self.g, weights)
+        return self.g @ w if self.g.ndim == 2 else xp.matrix_transpose(self.g @ w)
+
+    def moved(self, other: Outputs, t: float) -> Outputs:
+        """Return what kernels make of these duals plus t times others."""
+        return Outputs(self.beta + t * other.beta, self.g + t * other.g)
+
+    def times(self, t: float) -> Outputs:
+        """Return what kernels make of t times the duals."""
+        return Outputs(t * self.beta, t * self.g)
 
 
-def _one_by_one(problem: Problem, beta: Array) -> Array:
-    """Return the outputs of every kernel of features that offer no more than products with all of them."""
-    gram, m = factors(problem), problem.gram.shape[1]
-    u = gram.rmatvec(beta)
-    parts = [gram.matvec(gram.scale_blocks(np.eye(m)[k], u)) for k in range(m)]
-    xp = namespace(parts[0])
-    return xp.stack(parts, axis=1) if beta.ndim == 1 else xp.permute_dims(xp.stack(parts, axis=2), (1, 0, 2))
+@dataclass
+class Folded:
+    """What kernels of low rank make of duals as numbers for each column of the features."""
+
+    gram: FactorGram
+    u: Array  # (D,) or (D, c) V' beta
+
+    def inner(self, other: Folded) -> np.ndarray:  # (m,)
+        """Return the inner product of both duals in every kernel, summed over columns."""
+        return self.gram.inner(self.u, other.u)
+
+    def energies(self) -> np.ndarray:  # (m,)
+        """Return the energy of the duals in every kernel."""
+        return self.gram.squared_norms(self.u)
+
+    def mixed(self, weights: np.ndarray) -> Array:
+        """Return decision values: the weighted sum over kernels."""
+        return self.gram.matvec(self.gram.scale_blocks(weights, self.u))
+
+    def moved(self, other: Folded, t: float) -> Folded:
+        """Return what kernels make of these duals plus t times others."""
+        return Folded(self.gram, self.u + t * other.u)
+
+    def times(self, t: float) -> Folded:
+        """Return what kernels make of t times the duals."""
+        return Folded(self.gram, t * self.u)
 
 
-def _along(x: Array, g: Array) -> np.ndarray:  # (m,)
-    """Return ``x' K_k beta`` of every kernel from its outputs, summed over columns."""
-    xp = namespace(x)
-    if x.ndim == 1:
-        return to_host(xp.matrix_transpose(g) @ x)
-    return to_host(sum(xp.matrix_transpose(g[c, ...]) @ x[:, c] for c in range(x.shape[1])))
+def image_of(problem: Problem, beta: Array) -> Any:
+    """Return what the kernels make of duals: in features where there are any."""
+    if isinstance(problem.gram, FactorGram):
+        return Folded(problem.gram, problem.gram.rmatvec(beta))
+    assert isinstance(problem.gram, CombinableGram | TensorGram)
+    return Outputs(beta, problem.gram.products(beta))
 
 
-def _mixed(g: Array, weights: np.ndarray) -> Array:
-    """Return the weighted sum of the kernels' outputs, as decision values are."""
-    xp, w = namespace(g), like(g, weights)
-    return g @ w if g.ndim == 2 else xp.matrix_transpose(g @ w)
-
-
-def _follow(problem: Problem, state: NewtonCGState, penalty: MixingPenalty) -> None:
+def follow(problem: Problem, state: NewtonCGState, penalty: MixingPenalty) -> None:
     """Take a penalty to follow: its weights, decision values and objective."""
     state.penalty = penalty
-    state.f = _mixed(state.g, penalty.weights(state.q))
+    state.f = state.image.mixed(penalty.weights(state.q))
     state.value, state.bias = _objective(problem, penalty, state.q, state.f, state.bias)
 
 
@@ -177,8 +224,8 @@ def _objective(problem: Problem, penalty: MixingPenalty, q: np.ndarray, f: Array
 def _leave_nothing(problem: Problem, state: NewtonCGState) -> None:
     """Leave the model without kernels, where they have a price, along the duals that its errors ask for."""
     beta = problem.feasible(-problem.loss.slope(state.f + state.bias))
-    g = _products(problem, beta)
-    q = np.maximum(_along(beta, g), 0.0)
+    image = image_of(problem, beta)
+    q = image.energies()
     if not state.penalty.weights(q).any():
         return
     low, high = 0.0, 1.0  # multiples of the duals between which the first kernel comes in
@@ -187,10 +234,10 @@ def _leave_nothing(problem: Problem, state: NewtonCGState) -> None:
         low, high = (low, middle) if state.penalty.weights(middle**2 * q).any() else (middle, high)
     for halving in range(SETTINGS.halvings):
         t = high + (1.0 - high) * 0.5**halving
-        f = t * _mixed(g, state.penalty.weights(t**2 * q))
+        f = t * image.mixed(state.penalty.weights(t**2 * q))
         value, bias = _objective(problem, state.penalty, t**2 * q, f, state.bias)
         if value < state.value:
-            state.beta, state.g, state.q = t * beta, t * g, t**2 * q
+            state.beta, state.image, state.q = t * beta, image.times(t), t**2 * q
             state.f, state.value, state.bias, state.stuck = f, value, bias, 0
             return
 
@@ -201,7 +248,7 @@ class _System:
     def __init__(self, problem: Problem, state: NewtonCGState):
         self.problem, self.state = problem, state
         weights = state.penalty.weights(state.q)
-        self.kernel = _combined(problem, weights)
+        self.weights, self.kernel = weights, _combined(problem, weights)
         curvature = state.penalty.curvature(state.q)
         self.bend = 2.0 * curvature if state.q.any() and np.any(curvature) else None
         self.f = state.f + state.bias
@@ -216,10 +263,16 @@ class _System:
 
     def smooth(self, x: Array) -> Array:
         """Return ``S x``."""
-        out = self.kernel(x)
-        if self.bend is None:
-            return out
-        return out + _mixed(self.state.g, self.bend @ _along(x, self.state.g))
+        state, gram = self.state, self.problem.gram
+        if self.kernel is not None:
+            out = self.kernel(x)
+            return out if self.bend is None else out + state.image.mixed(self.bend @ state.image.along(x))
+        assert isinstance(gram, FactorGram)
+        u = gram.rmatvec(x)
+        z = gram.scale_blocks(self.weights, u)
+        if self.bend is not None:
+            z = z + gram.scale_blocks(self.bend @ gram.inner(u, state.image.u), state.image.u)
+        return gram.matvec(z)
 
     def curved(self, x: Array) -> Array:
         """Return the curvature of the loss at its best bias times ``x``."""
@@ -230,7 +283,106 @@ class _System:
         return out - sum(float(share) * pull for share, pull in zip(shares, self.pulls, strict=True))
 
     def solve(self, close: float) -> tuple[Array, Array]:
-        """Return x and ``S x``, to a share ``close`` of the residual in the norm of S."""
+        """Return x and ``S x``: by a matrix of the size of the features or of the samples that give way, if small."""
+        gram = self.problem.gram
+        if isinstance(gram, FactorGram) and self.problem.loss.separable and self._unknowns(gram) <= self._most(gram):
+            found = self._in_basis(gram)
+        elif isinstance(self.kernel, WeightedSum) and self.problem.loss.terms is not None and self.f.ndim == 1:
+            found = self._among_samples(self.kernel)
+        else:
+            found = None
+        return found or self._iterated(close)
+
+    def _unknowns(self, gram: FactorGram) -> int:
+        return gram.basis.columns * (1 if self.f.ndim == 1 else self.f.shape[1])
+
+    def _most(self, gram: FactorGram) -> int:
+        return SETTINGS.direct if gram.on_host else SETTINGS.direct_device
+
+    def _in_basis(self, gram: FactorGram) -> tuple[Array, Array] | None:
+        """Solve for ``y = Q'x`` (r, c): ``y = Q'r - W T y``, with ``S = Q T Q'`` and ``W = Q' L'' Q``; None if that fails.
+
+        Rows of matrices are ordered by class, then by column of the basis.
+        """
+        xp, shape = namespace(self.f), self.f.shape
+        c, basis = (1 if len(shape) == 1 else shape[1]), gram.basis
+        W = self._bent_basis(basis, c)
+        for pull, other in zip(self.pulls, self._shared_pulls(), strict=True):
+            W = W - _stacked(basis.rmatvec(pull))[:, None] * _stacked(basis.rmatvec(other))[None, :]
+        L = lower_root(self._core(gram, c))
+        inner = xp.matrix_transpose(L) @ W @ L
+        solve = cholesky(inner + xp.eye(inner.shape[0], dtype=inner.dtype, device=device_of(inner)))
+        if solve is None:
+            return None
+        s = solve(xp.matrix_transpose(L) @ _stacked(basis.rmatvec(self.residual)))
+        moved = xp.reshape(L @ s, (c, -1))
+        change = basis.matvec(moved[0, :] if len(shape) == 1 else xp.matrix_transpose(moved))
+        return self.residual - self.curved(change), change
+
+    def _shared_pulls(self) -> list[Array]:
+        """Return, for each direction of the bias, what its pull is multiplied with where the best bias is followed."""
+        return [
+            sum((float(share) * pull for share, pull in zip(row, self.pulls, strict=True)), 0.0 * self.f)
+            for row in self.inverse
+        ]
+
+    def _bent_basis(self, basis: FactorGram, c: int) -> Array:  # (c r, c r)
+        """Return ``Q' L'' Q``."""
+        xp, loss, rows = namespace(self.f), self.problem.loss, []
+        blocks: dict[tuple[int, int], Array] = {}
+        for i in range(c):
+            for j in range(i + 1):
+                theta = loss.curvature_between(self.f, i, j)
+                if theta is None:
+                    blocks[i, j] = xp.zeros((basis.columns,) * 2, dtype=xp.float64, device=device_of(self.f))
+                else:
+                    blocks[i, j] = basis.weighted(theta) if i == j else -basis.weighted(-theta)
+                blocks[j, i] = blocks[i, j]
+        for i in range(c):
+            rows.append(xp.concat([blocks[i, j] for j in range(c)], axis=1))
+        return xp.concat(rows, axis=0)
+
+    def _core(self, gram: FactorGram, c: int) -> Array:  # (c r, c r)
+        """Return T: the weighted kernels in the basis, for each class, and how weights follow."""
+        xp, one = namespace(self.f), gram.core(self.weights)
+        if one is None:
+            columns = gram.per_column(self.weights)
+            one = columns[:, None] * xp.eye(columns.shape[0], dtype=xp.float64, device=device_of(columns))
+        zero = 0.0 * one
+        T = xp.concat([xp.concat([one if i == j else zero for j in range(c)], axis=1) for i in range(c)], axis=0)
+        if self.bend is None:
+            return T
+        u = self.state.image.u
+        parts = [_outputs(gram, u if u.ndim == 1 else u[:, i]) for i in range(c)]
+        g = xp.concat(parts, axis=0)
+        return T + (g @ like(g, self.bend)) @ xp.matrix_transpose(g)
+
+    def _among_samples(self, kernel: WeightedSum) -> tuple[Array, Array] | None:
+        """Solve for the samples that give way only, by their square of the kernel; None where they are too many."""
+        xp, gram = namespace(self.f), self.problem.gram
+        d = self.problem.loss.curvature(self.f)
+        some = xp.nonzero(d > 0)[0]
+        count = int(some.shape[0])
+        most = SETTINGS.direct if "cpu" in str(device_of(self.f)).lower() else SETTINGS.direct_device
+        if not 0 < count <= most:
+            return None
+        image = self.smooth(self.residual)
+        square = kernel.among(some)
+        if self.bend is not None:
+            g = xp.take(self.state.image.g, some, axis=0)
+            square = square + (g @ gram.asarray(self.bend)) @ xp.matrix_transpose(g)
+        solve = cholesky(square + (1.0 / xp.take(d, some))[:, None] * xp.eye(count, dtype=d.dtype, device=device_of(d)))
+        if solve is None:
+            return None
+        z = solve(xp.take(image, some))
+        if self.ones:
+            tilt = solve(xp.ones_like(z))
+            z = z - (float(xp.sum(z)) / float(xp.sum(tilt))) * tilt
+        x = self.residual - scatter(z, some, self.f.shape[0])
+        return x, self.smooth(x)
+
+    def _iterated(self, close: float) -> tuple[Array, Array]:
+        """Return x and ``S x`` by conjugate gradients, to a share ``close`` of the residual in the norm of S."""
         residual = self.residual
         x, change = 0.0 * residual, 0.0 * residual
         image = self.smooth(residual)
@@ -249,15 +401,29 @@ class _System:
         return x, change
 
 
-def _combined(problem: Problem, weights: np.ndarray) -> Callable[[Array], Array]:
-    """Return what multiplies with the combined kernel: formed where entries can be read, else through the features."""
-    gram = problem.gram
-    if isinstance(gram, FactorGram):
-        return lambda x: gram.matvec(gram.scale_blocks(weights, gram.rmatvec(x)))
+def _combined(problem: Problem, weights: np.ndarray) -> Callable[[Array], Array] | None:
+    """Return what multiplies with the combined kernel, None where there are features."""
+    if isinstance(problem.gram, FactorGram):
+        return None
+    if isinstance(problem.gram, TensorGram):
+        return problem.gram.multiplier(weights)
     kernel = combinable(problem).combine(np.arange(problem.n), weights)
     turned = namespace(kernel).matrix_transpose
     # a few short rows times a symmetric matrix: half the time of the matrix times a few columns
     return lambda x: kernel @ x if x.ndim == 1 else turned(turned(x) @ kernel)
+
+
+def _stacked(table: Array) -> Array:  # (r,) or (r, c) -> (c r,)
+    """Return a table's columns one below the other."""
+    xp = namespace(table)
+    return table if table.ndim == 1 else xp.reshape(xp.matrix_transpose(table), (-1,))
+
+
+def _outputs(gram: FactorGram, u: Array) -> Array:  # (D,) -> (r, m)
+    """Return each kernel's part of u in the basis."""
+    if gram.basis is not gram:
+        return gram.outputs(u)
+    return u[:, None] * gram.asarray(np.repeat(np.eye(gram.ranks.size), gram.ranks, axis=0))
 
 
 def _constants(problem: Problem) -> list[Array]:
@@ -272,14 +438,15 @@ def _constants(problem: Problem) -> list[Array]:
 
 def _search(problem: Problem, state: NewtonCGState, x: Array, slope: float) -> bool:
     """Go along x as far as the objective falls enough; False where it does not, as seen in floating point."""
-    g = _products(problem, x)
-    along, bend, t = _along(x, state.g), np.maximum(_along(x, g), 0.0), 1.0
+    image = image_of(problem, x)
+    along, bend, t = image.inner(state.image), image.energies(), 1.0
     for _ in range(SETTINGS.halvings):
         q = np.maximum(state.q + t * (2.0 * along + t * bend), 0.0)
-        f = _mixed(state.g + t * g, state.penalty.weights(q))
+        there = state.image.moved(image, t)
+        f = there.mixed(state.penalty.weights(q))
         value, bias = _objective(problem, state.penalty, q, f, state.bias)
         if value < state.value + SETTINGS.armijo * t * min(slope, 0.0):
-            state.beta, state.g = state.beta + t * x, state.g + t * g
+            state.beta, state.image = state.beta + t * x, there
             state.q, state.f, state.value, state.bias = q, f, value, bias
             return True
         t *= 0.5

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..arrays import Array, cholesky, device_of, like, namespace
+from ..arrays import Array, cholesky, device_of, like, lower_root, namespace
+from ..compiled.features import matvec, rmatvec
 from ..grams import FactorGram
 from ..problem import Problem
 from .base import factors
@@ -18,8 +19,10 @@ class ReducedSettings:
     """Constants of the linear system, and of the samples that are looked at first."""
 
     drawn: int = 500  #: samples for each column from which an accelerator forms the matrix, where there are many more
+    narrow: int = 1500  #: columns up to which an accelerator forms the matrix of all samples sooner than it corrects
     golden: float = 0.6180339887498949  #: whose multiples fill the unit interval evenly
     spare: float = 0.1  #: weight of the samples, together, that may be left out of the factored matrix
+    trusted: float = 1e-7  #: relative error asked for, from which on the matrix of all samples needs no correction
     patience: int = 30  #: corrections after which a direction is taken as it is
     diverged: float = 1e3  #: times the least error so far: beyond it corrections only do harm
     vanished: float = 1e-14  #: share of the largest eigenvalue of the weights' Jacobian that counts as none
@@ -29,6 +32,7 @@ class ReducedSettings:
 
 
 SETTINGS = ReducedSettings()
+Product = Callable[[Array], Array]
 
 
 class Reduced:
@@ -40,7 +44,10 @@ class Reduced:
     their Jacobian, U the parts of u as columns of a block diagonal matrix. With ``S = L L'`` and ``z = L'V'x`` this is
     ``(I + L'GL) z = L'(V'(c + theta r) - G p)`` in D + m unknowns, where ``G = V' diag(theta) V`` less its mean. On the
     computer's own processor G is formed from the samples that matter, in the precision of the features, and
-    conjugate gradients on all samples in float64 make up for the rest; an accelerator forms all of it in float64.
+    conjugate gradients on all samples in float64 make up for the rest; where there are fewer such samples than columns,
+    the matrix between them is factored instead. An accelerator forms all of G in float64, and so do features whose
+    every product is a pass over the samples. Where kernels share a basis, ``V = Q B``, the same holds with Q for V and
+    ``B S B'`` for S: the system has the size of the basis.
 
     Parameters
     ----------
@@ -64,35 +71,51 @@ class Reduced:
         bias: bool = True,
     ):
         self.gram, self.theta, self.close, self.bias = gram, theta, close, bias
-        self.total, self.sums = self._mass(theta), gram.rmatvec(theta)
-        self.root = gram.per_column(np.sqrt(np.maximum(weights, 0.0)))
-        self.bend = u[:, None] * gram.asarray(np.repeat(_root(2.0 * jacobian), gram.ranks, axis=0))  # (D, r)
+        self.basis = gram.basis
+        self.total = self._mass(theta)
+        self.sums: Array = None if self.basis.costly else self.basis.rmatvec(theta)
+        self.root = root_of_curvature(gram, u, weights, jacobian)
         self.exact = False  # whether the matrix factored is that of all samples, in double precision
-        self.G, inverse = self._factored(rough)
+        self.curved, inverse = self._factored(rough)
         self.failed = inverse is None  # whether a better matrix would have helped
         if inverse is None:
-            self.G, inverse = self._factored(rough=False)
-        self.exact = self.exact and inverse is not None
-        self.inverse: Callable[[Array], Array] = inverse or (lambda z: z)
+            self.curved, inverse = self._factored(rough=False)
+        v = gram.fold(gram.scale_blocks(np.maximum(weights, 0.0), u))
+        self.exact = self.exact and inverse is not None and close >= SETTINGS.trusted * _norm(v)
+        self.inverse: Product = inverse or (lambda z: z)
 
     def _mass(self, theta: Array) -> float:
         """Return the sum of theta, by which means are formed: infinite where there is no level to share."""
         return float(namespace(theta).sum(theta)) if self.bias else np.inf
 
-    def _factored(self, rough: bool) -> tuple[Array, Callable[[Array], Array] | None]:
-        """Return G, perhaps from some samples only, and what solves with ``I + L'GL``."""
-        xp, theta, rows, sums, total = namespace(self.theta), self.theta, None, self.sums, self.total
+    def _factored(self, rough: bool) -> tuple[Product, Product | None]:
+        """Return what multiplies with G, perhaps from some samples only, and what solves with ``I + L'GL``."""
+        if self.basis.costly:  # one pass for all samples is less than the passes of conjugate gradients
+            self.exact = True
+            G, self.sums = self.basis.moments(self.theta)
+            return self._solvable(G - self.sums[:, None] * (self.sums / self.total)[None, :])
+        theta, rows, sums, total = self.theta, None, self.sums, self.total
         if rough and self.gram.on_host:
             theta, rows = samples_that_matter(theta, SETTINGS.spare)
-        elif rough:
-            theta, rows = drawn_by_weight(theta, SETTINGS.drawn * self.gram.columns)
+        elif rough and self.basis.columns > SETTINGS.narrow:
+            theta, rows = drawn_by_weight(theta, SETTINGS.drawn * self.basis.columns)
         self.exact = rows is None and not self.gram.on_host
         if rows is not None:
-            sums, total = self.gram.rmatvec(theta), self._mass(theta)
-        G = self.gram.weighted(theta, rows, rough=rough and self.gram.on_host) - sums[:, None] * (sums / total)[None, :]
-        right = xp.concat([G * self.root[None, :], G @ self.bend], axis=1)
-        A = xp.concat([self.root[:, None] * right, xp.matrix_transpose(self.bend) @ right], axis=0)
-        return G, cholesky(A + xp.eye(A.shape[0], dtype=A.dtype, device=device_of(A)))
+            sums, total = self.basis.rmatvec(theta), self._mass(theta)
+        V, L = self.basis.host_features, self.root
+        if V is not None and isinstance(L, _SplitRoot) and (V if rows is None else rows).shape[0] < V.shape[1]:
+            some = slice(None) if rows is None else rows
+            V = V[some] if rough else V[some].astype(float)
+            root, mean = np.sqrt(theta[some]).astype(V.dtype), (sums / total).astype(V.dtype)
+            return _between_samples(root[:, None] * (V - mean), L)
+        G = self.basis.weighted(theta, rows, rough=rough and self.gram.on_host)
+        return self._solvable(G - sums[:, None] * (sums / total)[None, :])
+
+    def _solvable(self, G: Array) -> tuple[Product, Product | None]:
+        """Return what multiplies with G, and what solves with ``I + L'GL``."""
+        xp = namespace(G)
+        A = self.root.around(G)
+        return lambda p: G @ p, cholesky(A + xp.eye(A.shape[0], dtype=A.dtype, device=device_of(A)))
 
     def solve(
         self,
@@ -105,28 +128,28 @@ class Reduced:
         xp, theta = namespace(r), self.theta
         weighted = theta * r + c
         excess = float(xp.sum(weighted)) - s
-        known = self.gram.rmatvec(weighted)
+        known, p = self.basis.rmatvec(weighted), self.gram.fold(p)
         centred = known - self.sums * (excess / self.total)
-        z = self.inverse(self._gather(centred - self.G @ p))
-        t = p + self._scatter(z)
-        lifted = self.gram.matvec(t)
+        z = self.inverse(self.root.gather(centred - self.curved(p)))
+        t = p + self.root.scatter(z)
+        lifted = self.basis.matvec(t)
         if self.exact:
-            folded = centred - self.G @ t
+            folded = centred - self.curved(t)
         else:
             z, lifted, folded = self._corrected(z, lifted, weighted, excess)
         level = (excess - float(xp.sum(theta * lifted))) / self.total
-        return weighted - theta * (lifted + level), level, folded
+        return weighted - theta * (lifted + level), level, self.gram.unfold(folded)
 
     def _corrected(self, z: Array, lifted: Array, weighted: Array, excess: float) -> tuple[Array, Array, Array]:
-        """Conjugate gradients from z, preconditioned by the factored matrix: z, ``V (p + L z)`` and ``V'x``."""
+        """Conjugate gradients from z, preconditioned by the factored matrix: z, ``Q (p + L z)`` and ``Q'x``."""
         xp = namespace(z)
         reached = self.theta * lifted
-        folded = self.gram.rmatvec(weighted - reached)
+        folded = self.basis.rmatvec(weighted - reached)
         folded = folded - self.sums * ((excess - float(xp.sum(reached))) / self.total)
-        residual = self._gather(folded) - z
+        residual = self.root.gather(folded) - z
         p, last, least, best = 0.0 * z, 1.0, np.inf, (z, lifted, folded)
         for _ in range(SETTINGS.patience):
-            error = _norm(self._scatter(residual))
+            error = _norm(self.root.scatter(residual))
             if error < least:
                 least, best = error, (z, lifted, folded)
             if error <= self.close:
@@ -136,24 +159,95 @@ class Reduced:
             step = self.inverse(residual)
             size = float(residual @ step)
             p, last = step + (size / last) * p, size
-            along = self.gram.matvec(self._scatter(p))
+            along = self.basis.matvec(self.root.scatter(p))
             reached = self.theta * along
-            image = self.gram.rmatvec(reached) - self.sums * (float(xp.sum(reached)) / self.total)
-            image_z = p + self._gather(image)
+            image = self.basis.rmatvec(reached) - self.sums * (float(xp.sum(reached)) / self.total)
+            image_z = p + self.root.gather(image)
             t = size / float(p @ image_z)
             z, lifted, folded, residual = z + t * p, lifted + t * along, folded - t * image, residual - t * image_z
         self.failed = True
         return best
 
-    def _scatter(self, z: Array) -> Array:
-        """Return ``L z``."""
-        D = self.root.shape[0]
-        return self.root * z[:D] + self.bend @ z[D:]
 
-    def _gather(self, v: Array) -> Array:
+class _SplitRoot:
+    """A root of ``diag(w) + 2 U J U'``, where every column of the features belongs to one kernel."""
+
+    def __init__(self, gram: FactorGram, u: Array, weights: np.ndarray, jacobian: np.ndarray):
+        self.straight = gram.per_column(np.sqrt(np.maximum(weights, 0.0)))
+        self.bend = u[:, None] * gram.asarray(np.repeat(_root(2.0 * jacobian), gram.ranks, axis=0))  # (D, rank of J)
+
+    def scatter(self, z: Array) -> Array:
+        """Return ``L z``."""
+        D = self.straight.shape[0]
+        return self.straight * z[:D] + self.bend @ z[D:]
+
+    def gather(self, v: Array) -> Array:
         """Return ``L' v``."""
         xp = namespace(v)
-        return xp.concat([self.root * v, xp.matrix_transpose(self.bend) @ v])
+        return xp.concat([self.straight * v, xp.matrix_transpose(self.bend) @ v])
+
+    def across(self, W: Array) -> Array:
+        """Return ``W L``, in the precision of W."""
+        xp = namespace(W)
+        straight, bend = xp.astype(self.straight, W.dtype), xp.astype(self.bend, W.dtype)
+        return xp.concat([W * straight[None, :], W @ bend], axis=1)
+
+    def around(self, G: Array) -> Array:
+        """Return ``L' G L``."""
+        xp = namespace(G)
+        right = self.across(G)
+        return xp.concat([self.straight[:, None] * right, xp.matrix_transpose(self.bend) @ right], axis=0)
+
+
+class _WholeRoot:
+    """A root of ``S_w + 2 [S_k z] J [S_k z]'``, where kernels share a basis: as large as that, however many."""
+
+    def __init__(self, core: Array, gram: FactorGram, u: Array, jacobian: np.ndarray):
+        xp, g = namespace(core), gram.outputs(u)
+        self.L = lower_root(core + (g @ gram.asarray(2.0 * jacobian)) @ xp.matrix_transpose(g))
+
+    def scatter(self, z: Array) -> Array:
+        return self.L @ z
+
+    def gather(self, v: Array) -> Array:
+        return namespace(v).matrix_transpose(self.L) @ v
+
+    def around(self, G: Array) -> Array:
+        return namespace(G).matrix_transpose(self.L) @ G @ self.L
+
+
+def root_of_curvature(
+    gram: FactorGram, u: Array, weights: np.ndarray, jacobian: np.ndarray
+) -> _SplitRoot | _WholeRoot:
+    """Return L with ``L L'`` the curvature of ``h(||u_1||^2, .., ||u_m||^2)`` in the basis of the kernels."""
+    core = gram.core(np.maximum(weights, 0.0))
+    return _SplitRoot(gram, u, weights, jacobian) if core is None else _WholeRoot(core, gram, u, jacobian)
+
+
+def _between_samples(
+    W: np.ndarray,  # (k, D)
+    root: _SplitRoot,
+) -> tuple[Product, Product | None]:
+    """Return what multiplies with ``G = W'W``, and what solves with ``I + L'GL``, for more columns than samples.
+
+    With ``A = W L`` that is ``(I + A'A)^-1 = I - A'(I + AA')^-1 A``.
+    """
+    A = root.across(W)
+    M = (A @ A.T).astype(float)
+    M[np.diag_indices_from(M)] += 1.0
+    solve = cholesky(M)
+    inverse = None if solve is None else lambda z: z - _fold(A, solve(_lift(A, z)))
+    return lambda p: _fold(W, _lift(W, p)), inverse
+
+
+def _lift(A: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """Return ``A z`` in double precision."""
+    return A @ z if A.dtype == z.dtype else matvec(A, z)
+
+
+def _fold(A: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Return ``A' x`` in double precision."""
+    return A.T @ x if A.dtype == x.dtype else rmatvec(A, x)
 
 
 def _norm(x: Array) -> float:

@@ -22,7 +22,10 @@ class SQPSettings:
     """Constants of the default solver; margins are in units of the slopes, goals are shares of the objective."""
 
     first: int = 600  #: samples of the first working set
-    few: int = 150  #: the same where there are many kernels
+    few: tuple[int, int] = (150, 300)  #: least and most of them where there are many kernels
+    third: float = 0.3  #: share of all samples that they are between these
+    small: int = 350  #: samples up to which it is all of them
+    staged: int = 450  #: the same for l1, whose rounds cost some proximal stages each
     many: int = 64  #: kernels from which only those in play are followed between rounds
     grow: float = 2.5  #: most samples in the next set, per support vector
     spread: float = 1.2  #: the same per free support vector
@@ -40,10 +43,10 @@ class SQPSettings:
     behind: float = 0.1  #: share of the gap due to the weights at which a proximal stage is left for the next
     settled: float = 10.0  #: the weights' gap, in gains of the last step, at which it is left too
     first_strength: float = 2.0  #: of the first proximal stage
-    growth: float = 3.0  #: of the proximal step from stage to stage
+    growth: float = 2.0  #: of the proximal step from stage to stage
     pull: float = 30.0  #: strength of a proximal step that every round may begin with
     pace: float = 10.0  #: over the gap: the strength it may begin with where that is more
-    strongest: float = 1e3  #: most strength of a proximal step
+    strongest: float = 300.0  #: most strength of a proximal step
     sharpest: float = 3e3  #: the same for gaps below `fine`: beyond it Newton's steps drown in rounding
     fine: float = 1e-5  #: gap below which the block is in double precision
     trim: float = 1e-2  #: times tol: share below which a kernel gets weight zero
@@ -71,7 +74,7 @@ class SQPSettings:
     trials: int = 40  #: of either
     rounding: float = 1e-13  #: relative error of a slope: a fall that cannot be told from none is taken
     golden: int = 12  #: trials of the primal's scale
-    share: float = 0.15  #: of the stored kernels' bytes that the block may take
+    share: float = 0.25  #: of the stored kernels' bytes that the block may take
     least: int = 2**25  #: bytes that it always may
 
 
@@ -189,7 +192,7 @@ class SQP(Solver):
             state.beta = _snapped(start, state.box)
         if state.beta.any():
             self.refresh(problem, state)
-        few = SETTINGS.few if m > SETTINGS.many else SETTINGS.first
+        few = _first_size(problem)
         samples = _first_samples(state.box.linear, few)
         if start is not None and start.any():
             state.penalty = problem.penalty.stage(state.q, strength=SETTINGS.pull)
@@ -253,6 +256,14 @@ class SQP(Solver):
 
 
 # -- choosing samples and kernels --
+
+
+def _first_size(problem: Problem) -> int:
+    """Return how many samples the first round works on."""
+    n, m = problem.gram.shape
+    if n <= (SETTINGS.staged if problem.penalty.on_simplex else SETTINGS.small):
+        return n
+    return int(np.clip(SETTINGS.third * n, *SETTINGS.few)) if m > SETTINGS.many else SETTINGS.first
 
 
 def _first_samples(linear: np.ndarray, count: int) -> np.ndarray:
@@ -344,9 +355,7 @@ def _open(
     )  # fmt: skip
 
 
-def _block(
-    problem: Problem, state: SQPState, samples: np.ndarray, kernels: np.ndarray, stored: np.ndarray
-) -> Block:
+def _block(problem: Problem, state: SQPState, samples: np.ndarray, kernels: np.ndarray, stored: np.ndarray) -> Block:
     """Return the block of a round: the last one with some samples more, where that does, or an empty one."""
     from ..compiled import working_set as engine
 
@@ -368,9 +377,7 @@ def _block(
         state.buffer = np.empty(min(limit, stack.size), dtype=state.dtype)
     rows = min(state.buffer.size // (room * stored.size), room) if stored.size > 1 else 0
     entries = state.buffer[: rows * room * stored.size].reshape(rows, room, stored.size)
-    return Block(
-        samples, stored, entries, np.full(room, -1), np.zeros(1, dtype=np.int64), True, stack, scale[stored]
-    )
+    return Block(samples, stored, entries, np.full(room, -1), np.zeros(1, dtype=np.int64), True, stack, scale[stored])
 
 
 def _close(problem: Problem, state: SQPState) -> None:

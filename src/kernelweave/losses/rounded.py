@@ -1,0 +1,133 @@
+"""Losses with their corners rounded about given duals, as an augmented Lagrangian has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array, like, namespace
+from .base import BoundLoss, DualTerms
+
+TRIALS = 100  # steps of the search for the bias
+BALANCED = 1e-15  # of the sum of all bounds: error of the duals' sum that counts as none
+
+
+class RoundedLoss(BoundLoss):
+    """A loss less what keeps its duals near given ones: ``max_b D(b) - b f - (b - a)^2 / (2 rate)``, which is smooth.
+
+    Its duals have the domain of the loss's own. As the given duals come near the optimum, its corners matter no more.
+
+    Parameters
+    ----------
+    loss : BoundLoss
+        A loss whose dual is a quadratic between bounds, or a joint margin.
+    near : array
+        The duals, as the loss has them.
+    rate : array of shape (n,), or as the duals are
+        How fast duals move with the errors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave.losses import Hinge
+    >>> from kernelweave.losses.rounded import RoundedLoss
+    >>> rounded = RoundedLoss(Hinge().bind([1.0, 1.0]), np.zeros(2), np.full(2, 2.0))
+    >>> rounded.value(np.array([0.0, 0.9])).round(3).tolist()
+    [0.75, 0.01]
+    """
+
+    def __init__(self, loss: BoundLoss, near: Array, rate: Array):
+        self.loss, self.y, self.C, self.n, self._cost = loss.loss, loss.y, loss.C, loss.n, loss._cost
+        self.base, self.near, self.rate = loss, near, rate
+
+    @property
+    def smooth(self) -> bool:
+        return True
+
+    def beside(self, array: Array) -> RoundedLoss:
+        return self
+
+    def column(self, c: int) -> RoundedLoss:
+        """Return the loss of one of several targets."""
+        return RoundedLoss(self.base.column(c), self.near[:, c], self.rate[:, c] if self.rate.ndim == 2 else self.rate)
+
+    def duals(self, f: Array) -> Array:
+        """Return the duals that decision values ask for."""
+        return self._answer(f)[0]
+
+    def _answer(self, f: Array) -> tuple[Array, Array]:
+        """Return the duals, and where they give way: how fast, or among which classes."""
+        if self.base.terms is None:
+            aim = self.near + self.rate[:, None] * (self._own(f) - f)
+            beta = self.base.project(aim)
+            return beta, self.C[:, None] * self._own(f) - beta > 0
+        return _within(self.base.box, self.near / self.rate - f, 1.0 / self.rate)
+
+    def _own(self, f: Array) -> Array:
+        """Return 1 at each sample's own class and 0 elsewhere: the linear part of the dual of a joint margin."""
+        from .multiclass import own_class
+
+        return own_class(f, self.y)
+
+    def value(self, f: Any) -> Array:
+        beta = self._answer(f)[0]
+        xp = namespace(beta)
+        apart = beta * f + (beta - self.near) ** 2 / (2.0 * (self.rate if beta.ndim == self.rate.ndim else self.rate[:, None]))
+        return self.base.dual(beta) - (apart if self.base.terms is not None else xp.sum(apart, axis=1))
+
+    def slope(self, f: Any) -> Array:
+        return -self._answer(f)[0]
+
+    def curvature(self, f: Any) -> Array:
+        if self.base.terms is None:
+            raise NotImplementedError
+        return self._answer(f)[1]
+
+    def curvature_times(self, f: Array, x: Array) -> Array:
+        give = self._answer(f)[1]
+        if self.base.terms is not None:
+            return give * x
+        xp = namespace(x)
+        inside = xp.where(give, x, 0.0 * x)
+        count = xp.sum(xp.astype(give, x.dtype), axis=1, keepdims=True)
+        mean = xp.sum(inside, axis=1, keepdims=True) / count
+        return self.rate[:, None] * xp.where(give, x - mean, 0.0 * x)
+
+    def curvature_between(self, f: Array, i: int, j: int) -> Array | None:
+        give = self._answer(f)[1]
+        if self.base.terms is not None:
+            return give if give.ndim == 1 else (give[:, i] if i == j else None)
+        xp = namespace(f)
+        inside = xp.astype(give, f.dtype)
+        return self.rate * inside[:, i] * (float(i == j) - inside[:, j] / xp.sum(inside, axis=1))
+
+    def best_bias(self, f: Array, total: float = 0.0, near: Any = None) -> Any:
+        """Return the bias, one for each column, at which the duals sum to ``total``."""
+        if len(self.shape) > 1:
+            return like(f, np.array([self.column(c).best_bias(f[:, c], total) for c in range(self.shape[1])]))
+        xp, terms, held = namespace(f), self.base.box, 1.0 / self.rate
+        aim = self.near * held - f
+        reach = terms.kink + (held + terms.ridge) * (xp.abs(terms.upper) + xp.abs(terms.lower))
+        low, high = float(xp.min(aim + terms.linear - reach)), float(xp.max(aim + terms.linear + reach))
+        enough = BALANCED * float(xp.sum(terms.upper - terms.lower))
+        bias = 0.0 if near is None else float(near)
+        for _ in range(TRIALS):
+            bias = bias if low < bias < high else 0.5 * (low + high)
+            beta, give = _within(terms, aim - bias, held)
+            excess = float(xp.sum(beta)) - total
+            if abs(excess) <= enough or bias in (low, high):
+                break
+            low, high = (bias, high) if excess > 0 else (low, bias)
+            bend = float(xp.sum(give))
+            bias = bias + excess / bend if bend > 0 else high
+        return bias
+
+
+def _within(terms: DualTerms, aim: Array, held: Array) -> tuple[Array, Array]:
+    """Return the duals of greatest ``D(b) + b aim - held b^2 / 2``, and how fast they move with ``aim``."""
+    xp = namespace(aim)
+    pull, stiff = terms.linear + aim, terms.ridge + held
+    free = xp.sign(pull) * xp.where(xp.abs(pull) > terms.kink, xp.abs(pull) - terms.kink, 0.0 * pull) / stiff
+    inside = (free > terms.lower) & (free < terms.upper) & (xp.abs(pull) > terms.kink)
+    return terms.project(free), xp.where(inside, 1.0 / stiff, 0.0 * pull)
