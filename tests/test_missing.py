@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
@@ -226,5 +227,9 @@ def test_what_is_refused(data):
     stack[0, 1, 0] = np.nan
     with pytest.raises(ValueError, match="kernel 0 is NaN in some, not all"):
         kw.MKLClassifier("precomputed", missing="absent").fit(stack, y)
+    with pytest.raises(ValueError, match="takes X that is not sparse"):
+        kw.MKLClassifier(missing="absent").fit(csr_matrix(X), y)
+    with pytest.raises(ValueError, match="NaN in some, not all"):
+        kw.MKLClassifier(K.effects(), missing="absent", approximation="explicit").fit(torn, y)
     assert kw.MKLClassifier(missing="absent").__sklearn_tags__().input_tags.allow_nan
     assert not kw.MKLClassifier().__sklearn_tags__().input_tags.allow_nan

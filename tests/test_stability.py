@@ -119,6 +119,7 @@ def test_penalties_with_an_entry_for_each_kernel_on_halves_and_with_decoys():
         ({"n_resamples": 0}, "n_resamples"),
         ({"method": "nonsense"}, "method='nonsense' is not known"),
         ({"threshold": 0.5}, "threshold must be above one half"),
+        ({"threshold": "high"}, "threshold must be a number"),
         ({"Cs": [0.0]}, "every entry of Cs"),
     ],
     ids=str,
@@ -131,6 +132,8 @@ def test_refusals(settings, words):
 
 def test_what_has_no_stability():
     X, y = problem(0)
+    with pytest.raises(ValueError, match="one sample only of a class"):
+        kw.stability(kw.MKLClassifier(), X, np.arange(y.size) == 3)
     with pytest.raises(TypeError, match="with a C"):
         kw.stability(kw.MKLOutlierDetector(), X)
     with pytest.raises(TypeError, match="on its own"):

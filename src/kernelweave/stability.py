@@ -152,7 +152,7 @@ def stability(
     ((4,), True)
     """
     _check(estimator, n_resamples, method, threshold)
-    costs = np.sort(np.array([estimator.C] if Cs is None else list(Cs), dtype=float))
+    costs = np.sort(np.atleast_1d(np.asarray(estimator.C if Cs is None else Cs, dtype=float)))
     for cost in costs:
         check_number("every entry of Cs", float(cost))
     rng, worker = check_random_state(random_state), clone(estimator)
@@ -198,7 +198,8 @@ def _check(estimator: Any, n_resamples: Any, method: str, threshold: Any) -> Non
     check_choice("method", method, METHODS)
     if n_resamples % 2 and method == "complementary-pairs":
         raise ValueError(f"n_resamples={n_resamples} is odd, and complementary pairs come in twos: use an even number.")
-    if isinstance(threshold, bool) or not 0.5 < float(threshold) <= 1.0:
+    check_number("threshold", threshold)
+    if not 0.5 < float(threshold) <= 1.0:
         raise ValueError(f"threshold must be above one half, and 1 at most; got {threshold!r}.")
 
 
@@ -208,6 +209,8 @@ def _halves(
     """Draw halves of the samples that count, with classes in equal shares."""
     n = prepared.targets.rows.shape[0]
     codes = to_host(prepared.targets.codes) if is_classifier(worker) else np.zeros(n, dtype=int)  # type: ignore[attr-defined]
+    if is_classifier(worker) and codes.max() == 1 and min(np.bincount(codes)) < 2:
+        raise ValueError("y has one sample only of a class, and each half needs one of both: give more.")
     halves: list[np.ndarray] = []
     while len(halves) < n_resamples:
         side = np.empty(n, dtype=int)

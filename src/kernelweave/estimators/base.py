@@ -297,6 +297,8 @@ class MKLEstimator(Parts):
     def _validated(self, X: Any, reset: bool = True) -> Any:
         """Check samples as scikit-learn does; NaN are let through where views may be missing, else refused."""
         X = validate_data(self, X, accept_sparse="csr", dtype=NUMBERS, reset=reset, ensure_all_finite=False)
+        if issparse(X) and self._absent:
+            raise ValueError("missing='absent' takes X that is not sparse: use toarray().")
         values = X.data if issparse(X) else X
         if np.all(np.isfinite(values)):
             return X
@@ -388,7 +390,7 @@ class MKLEstimator(Parts):
             make = from_tensors if is_foreign(X) else from_samples
             return make(X, self._bank, options, **given)
         plain = not options.approximation.exact or options.complexity is not None or isinstance(X, Chunks)
-        listed = whole or plain or not self._on_bank()
+        listed = whole or plain or self._absent or not self._on_bank()
         effects = None if listed else unlisted(self._bank)
         if effects is not None:
             return from_effects(X, effects, options, **given)
