@@ -137,7 +137,13 @@ def selection(model: Any, ax: Any = None) -> Any:
     scores = np.stack([column for name, column in table.items() if name.startswith("split")], axis=1)
     names, costs = np.asarray(table["param_candidate"]), np.asarray(table["param_C"], dtype=float)
     axes = _axes(ax, 7.6, 4.4)
-    for name, colour in zip(dict.fromkeys(names), itertools.cycle(LINES), strict=False):
+    highest = {name: np.nanmax(np.nanmean(scores[names == name], axis=1)) for name in dict.fromkeys(names)}
+    shown = sorted(highest, key=lambda name: -highest[name])[: len(LINES)]
+    for name in highest:
+        if name not in shown:
+            part = np.nanmean(scores[names == name], axis=1)
+            axes.plot(costs[names == name], part, color=FAINT, linewidth=0.8, zorder=0)
+    for name, colour in zip((name for name in highest if name in shown), LINES, strict=False):
         here = names == name
         seen = ~np.isnan(scores[here]).any(axis=0)
         part = scores[here][:, seen]
@@ -154,7 +160,10 @@ def selection(model: Any, ax: Any = None) -> Any:
     axes.set_xlabel("C")
     axes.set_ylabel("score in cross-validation")
     _dress(axes, grid="both")
-    axes.legend(frameon=False, fontsize=9, labelcolor=INK, loc="lower right")
+    more = len(highest) - len(shown)
+    words = {"title": f"the best {len(shown)}; {more} others in grey", "title_fontsize": 9} if more else {}
+    place = {"loc": "lower right"} if len(shown) <= 5 else {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
+    axes.legend(frameon=False, fontsize=9, labelcolor=INK, **place, **words)
     chosen = f"{model.best_candidate_}, C={costs[best]:.3g}: {model.best_score_:.4g}"
     axes.set_title(chosen, loc="left", color=INK, fontsize=11)
     return axes
