@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import time
 import warnings
+from functools import partial
 
 import numpy as np
 
-from common import load, markdown, number, options, save, save_markdown
+from common import Cells, load, markdown, number, options
 
 SETS = (
     "wdbc", "ionosphere", "sonar", "glass", "liver_bupa", "pima_diabetes", "german_credit", "spambase", "letter",
@@ -132,8 +133,8 @@ def numbers_of(name: str) -> tuple[np.ndarray, np.ndarray]:
     return X, np.sin(2 * X[:, 0]) + X[:, 1] ** 2 + 0.5 * X[:, 2] + 0.5 * rng.normal(size=600)
 
 
-def compared(name: str, splits: int) -> list[dict]:
-    """Scores and CPU seconds of everyone on each split of a set."""
+def parts_of(name: str, split: int) -> tuple:
+    """Training and test rows of one split, ready to fit, and where each view is."""
     from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 
     if name in NUMBERS:
@@ -143,22 +144,25 @@ def compared(name: str, splits: int) -> list[dict]:
         views, y = views_of(name)
         few = np.random.default_rng(0).permutation(len(y))[:MOST]
         views, y, cutter = {key: part[few] for key, part in views.items()}, y[few], StratifiedShuffleSplit
-    rows = []
-    for s, (train, test) in enumerate(cutter(splits, test_size=1 / 3, random_state=0).split(y[:, None], y)):
-        A, B, places = prepared(views, train, test, name == "3sources")
-        everyone = regressors(A.shape[1]) if name in NUMBERS else contestants(places, A.shape[1])
-        for who, model in everyone.items():
-            begun = time.process_time()
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                score = model.fit(A, y[train]).score(B, y[test])
-            row = {"set": name, "split": s, "who": who, "score": float(score), "seconds": time.process_time() - begun}
-            if who == "ours":
-                row["chosen"] = getattr(model, "best_candidate_", None) or model.regressor_.best_candidate_
-            rows.append(row)
-    told = {who: np.mean([r["score"] for r in rows if r["who"] == who]) for who in everyone}
-    print(name, {who: round(float(score), 4) for who, score in told.items()}, flush=True)
-    return rows
+    splits = list(cutter(10, test_size=1 / 3, random_state=0).split(y[:, None], y))
+    train, test = splits[split]
+    A, B, places = prepared(views, train, test, name == "3sources")
+    return A, y[train], B, y[test], places
+
+
+def compared(name: str, who: str, split: int) -> dict:
+    """Score and CPU seconds of one contestant on one split of a set."""
+    A, y, B, z, places = parts_of(name, split)
+    model = (regressors(A.shape[1]) if name in NUMBERS else contestants(places, A.shape[1]))[who]
+    begun = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        score = model.fit(A, y).score(B, z)
+    chosen = None
+    if who == "ours":
+        chosen = getattr(model, "best_candidate_", None) or model.regressor_.best_candidate_
+    facts = {"set": name, "split": split, "who": who, "score": float(score), "chosen": chosen}
+    return {**facts, "seconds": time.process_time() - begun, "gap": None, "cut": False}
 
 
 def costs_of(name: str, n: int) -> dict:
@@ -190,7 +194,7 @@ def costs_of(name: str, n: int) -> dict:
             model.fit(X, y)
         seconds[who] = time.process_time() - begun
         print(f"{name} {n} {who}: {seconds[who]:.1f} s", flush=True)
-    return {"set": name, "n": n, **seconds}
+    return {"set": name, "n": n, **seconds, "seconds": sum(seconds.values()), "gap": None, "cut": False}
 
 
 def report(rows: list[dict], costs: list[dict]) -> list[str]:
@@ -234,18 +238,26 @@ def report(rows: list[dict], costs: list[dict]) -> list[str]:
 def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--sets", default=",".join((*SETS, *NUMBERS)), help="names by comma; empty: none")
-    parser.add_argument("--splits", type=int, default=10, help="random splits of each set (default 10)")
+    parser.add_argument("--splits", type=int, default=10, help="random splits of each set, ten at most (default 10)")
     parser.add_argument("--rows", default="1000,2000", help="sizes of part b; empty: none")
+    parser.add_argument("--again", action="store_true", help="forget the cells made before")
     args = parser.parse_args()
     names = ["wine", "diabetes"] if args.fast else [name for name in args.sets.split(",") if name]
     sizes = [200] if args.fast else [int(size) for size in args.rows.split(",") if size]
-    rows = [row for name in names for row in compared(name, 2 if args.fast else args.splits)]
-    costs = [costs_of(name, n) for n in sizes for name in ("magic", "spambase")]
-    parts = report(rows, costs)
+    cells = Cells("choosing_fast" if args.fast else "choosing", args.cap, args.again, {})
+    for name in names:
+        for split in range(2 if args.fast else args.splits):
+            for who in regressors(1) if name in NUMBERS else contestants({"X": [0]}, 1):
+                cells.get(f"{name} | {who} | {split}", partial(compared, name, who, split))
+    for n in sizes:
+        for name in ("magic", "spambase"):
+            cells.get(f"cost | {name} | {n}", partial(costs_of, name, n))
+    made = cells.made
+    parts = report([made[key] for key in made if not key.startswith("cost")],
+                   [made[key] for key in made if key.startswith("cost")])  # fmt: skip
     print("\n\n".join(parts))
-    if not args.fast:
-        save("choosing", {"rows": rows, "costs": costs})
-        save_markdown("choosing", parts)
+    about = [" ".join(part.split()) for part in __doc__.strip().split("\n\n")[1:]]
+    cells.report([f"# {__doc__.split(':')[0]}", *about, *parts])
 
 
 if __name__ == "__main__":

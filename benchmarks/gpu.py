@@ -7,13 +7,16 @@ libraries. Beside them stand the card's own measured ceilings: the float64 matri
     python benchmarks/gpu.py                     # l = 1e5, 1e6 and 1e7; p = 2, 1.05 and l1
     python benchmarks/gpu.py --sizes 1e6 --losses hinge logistic squared --tol 1e-3
     python benchmarks/gpu.py --sizes 1e5 --device cpu
+    python benchmarks/gpu.py --sizes 1e8 --bank columns --tol 1e-4 --penalties "lp 2" l1 --name gpu_rows
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
+import sys
 import time
 from pathlib import Path
 
@@ -26,6 +29,7 @@ from kernelweave import kernels as K
 RESULTS = Path(__file__).parent / "results"
 PENALTIES = {"lp 2": kw.penalties.Lp(2.0), "lp 1.05": kw.penalties.Lp(1.05), "l1": kw.penalties.L1()}
 COLUMNS, RANK, C = 20, 50, 1.0
+PROGRESS = "KERNELWEAVE_PROGRESS" in os.environ  # whether to show gaps on the way
 TOLERANCES = {100_000: 1e-6, 1_000_000: 1e-6, 10_000_000: 1e-5}
 AIMS = {1_000_000: 2.0, 10_000_000: 25.0}
 
@@ -39,17 +43,34 @@ def draw(n: int, device: str, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     return X, (score + noise > 0).to(torch.int64)
 
 
-def bank() -> list[K.Kernel]:
+def widths() -> list[K.Kernel]:
     """Return twenty Gaussian kernels: five widths on all columns, and on three parts of them."""
     parts = [None, list(range(10)), list(range(5, 15)), list(range(10, COLUMNS))]
     return [kernel for part in parts for kernel in K.rbf(gamma=np.geomspace(0.02, 0.5, 5), on=part)]
 
 
-def classifier(penalty: kw.penalties.MixingPenalty, tol: float, loss: str = "hinge") -> kw.MKLClassifier:
-    approximation = kw.Nystroem(rank=RANK, landmarks="uniform")
+def columns() -> list[K.Kernel]:
+    """Return twenty Gaussian kernels, one on each column: few landmarks approximate them well."""
+    return [kernel for j in range(COLUMNS) for kernel in K.rbf(gamma=[0.5], on=[j])]
+
+
+def pairs() -> list[K.Kernel]:
+    """Return twenty Gaussian kernels, two widths on each two neighbouring columns."""
+    return [kernel for j in range(0, COLUMNS, 2) for kernel in K.rbf(gamma=[0.05, 0.2], on=[j, j + 1])]
+
+
+BANKS = {"widths": (widths, RANK), "columns": (columns, 20), "pairs": (pairs, RANK)}  # and their rank
+
+
+def classifier(
+    penalty: kw.penalties.MixingPenalty, tol: float, loss: str = "hinge", bank: str = "widths"
+) -> kw.MKLClassifier:
+    kernels, rank = BANKS[bank]
+    approximation = kw.Nystroem(rank=rank, landmarks="uniform")
     return kw.MKLClassifier(
-        bank(), penalty=penalty, loss=loss, C=C, tol=tol, approximation=approximation, random_state=0
-    )
+        kernels(), penalty=penalty, loss=loss, C=C, tol=tol, approximation=approximation, random_state=0,
+        progress=PROGRESS,
+    )  # fmt: skip
 
 
 def synchronise(device: str) -> None:
@@ -81,11 +102,13 @@ def ceilings(device: str) -> dict[str, float]:
     return {"float64_flops": rate, "copy_bytes": bandwidth}
 
 
-def fit(n: int, name: str, tol: float, device: str, loss: str = "hinge") -> dict[str, object]:
+def fit(
+    n: int, name: str, tol: float, device: str, loss: str = "hinge", bank: str = "widths"
+) -> dict[str, object]:
     """Fit once and report."""
     X, y = draw(n, device, seed=1)
     X_test, y_test = draw(100_000, device, seed=2)
-    clf = classifier(PENALTIES[name], tol, loss)
+    clf = classifier(PENALTIES[name], tol, loss, bank)
     if device == "cuda":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
@@ -101,6 +124,9 @@ def fit(n: int, name: str, tol: float, device: str, loss: str = "hinge") -> dict
         "samples": n,
         "penalty": name,
         "loss": loss,
+        "bank": bank,
+        "storage": clf.storage_,
+        "largest_approximation_error": float(clf.approximation_error_.max()),
         "columns": D,
         "tol": tol,
         "gap": clf.dual_gap_,
@@ -136,12 +162,21 @@ def line(row: dict, top: dict) -> str:
     )
 
 
+def write(report: dict, options: argparse.Namespace) -> None:
+    """Write what was measured so far."""
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / f"{options.name}.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=float, nargs="+", default=[1e5, 1e6, 1e7])
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--losses", nargs="+", default=["hinge"], help="losses of the classifier (default: hinge)")
     parser.add_argument("--tol", type=float, help="gap to reach (default: 1e-6, 1e-5 from 1e7 samples on)")
+    parser.add_argument("--bank", choices=BANKS, default="widths", help="the kernels (default: widths)")
+    parser.add_argument("--penalties", nargs="+", choices=PENALTIES, default=list(PENALTIES), help="default: all")
+    parser.add_argument("--name", default="gpu", help="of the file of results")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     device = options.device
@@ -150,26 +185,27 @@ def main() -> None:
     rate, bandwidth = top["float64_flops"] / 1e12, top["copy_bytes"] / 1e12
     print(f"{card}: float64 {rate:.1f} Tflop/s, copy {bandwidth:.2f} TB/s", flush=True)
     for loss in options.losses:
-        for name in PENALTIES:
-            fit(20_000, name, 1e-4, device, loss)  # starts the libraries
-    rows = []
+        for name in options.penalties:
+            fit(20_000, name, 1e-4, device, loss, options.bank)  # starts the libraries
+    rows: list[dict] = []
+    command = " ".join(["python benchmarks/gpu.py", *sys.argv[1:]])
+    report = {"command": command, "card": card, "torch": torch.__version__, "ceilings": top, "rows": rows}
     for n in map(int, options.sizes):
         for loss in options.losses:
-            for name in PENALTIES:
-                rows.append(fit(n, name, options.tol or TOLERANCES.get(n, 1e-6), device, loss))
+            for name in options.penalties:
+                rows.append(fit(n, name, options.tol or TOLERANCES.get(n, 1e-6), device, loss, options.bank))
                 print(line(rows[-1], top), flush=True)
+                write(report, options)
     if device == "cuda" and 100_000 in map(int, options.sizes):
-        for name in PENALTIES:  # the same data on the computer's own processor
+        for name in options.penalties:  # the same data on the computer's own processor
             X, y = (part.cpu() for part in draw(100_000, device, seed=1))
             X_test, y_test = (part.cpu() for part in draw(100_000, device, seed=2))
-            clf = classifier(PENALTIES[name], 1e-6).fit(X, y)
+            clf = classifier(PENALTIES[name], 1e-6, bank=options.bank).fit(X, y)
             accuracy = float((clf.predict(X_test) == y_test).to(torch.float64).mean())
             rows.append({"samples": 100_000, "penalty": name, "device": "cpu", "seconds": clf.fit_time_,
                          "gap": clf.dual_gap_, "test_accuracy": accuracy})  # fmt: skip
             print(f"   100000 {name:8} on the CPU: {clf.fit_time_:.2f} s, accuracy {accuracy:.4f}", flush=True)
-    report = {"card": card, "torch": torch.__version__, "ceilings": top, "rows": rows}
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "gpu.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    write(report, options)
 
 
 if __name__ == "__main__":

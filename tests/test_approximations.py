@@ -14,7 +14,7 @@ from sklearn.base import clone
 from kernelweave import grams
 from kernelweave import kernels as K
 from kernelweave.arrays import is_foreign, to_host
-from kernelweave.grams import Nystroem, PivotedCholesky, RandomFeatures, make_approximation
+from kernelweave.grams import Nystroem, PivotedCholesky, RandomFeatures, RecomputedGram, make_approximation
 from kernelweave.grams import landmarks as marks
 from kernelweave.grams import maps as maps_module
 from registry import exported, spelled
@@ -389,12 +389,16 @@ def test_peak_memory_is_near_the_features():
     assert peak <= 1.3 * made.gram.features.nbytes
 
 
-def test_features_that_do_not_fit_are_refused():
-    X = draw()
+def test_features_that_do_not_fit_are_made_at_each_pass():
+    X, beta = draw(), draw()[:, 0]
     kernels = resolved(BANK[:2], X)
-    for approximation in (Nystroem(rank=20), PivotedCholesky(tol=1e-9), RandomFeatures(rank=20)):
-        with pytest.raises(ValueError, match=r"features would take .*\(40 samples, .*float64.*rank=8 would fit"):
-            factorise(approximation, kernels, X, memory=40 * 8 * 17)
+    with pytest.raises(ValueError, match=r"features would take .*\(40 samples, .*float64.*rank=8 would fit"):
+        factorise(PivotedCholesky(tol=1e-9), kernels, X, memory=40 * 8 * 17)  # whose pivots need them
+    for approximation in (Nystroem(rank=20), RandomFeatures(rank=20)):
+        made = factorise(approximation, kernels, X, memory=40 * 8 * 17)
+        held = factorise(approximation, kernels, X)
+        assert isinstance(made.gram, RecomputedGram)
+        assert_allclose(made.gram.rmatvec(beta), held.gram.rmatvec(beta), atol=1e-9)
     assert factorise(Nystroem(rank=8), kernels, X, memory=40 * 8 * 17).gram.features.shape == (N, 16)
 
 

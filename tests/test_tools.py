@@ -131,3 +131,18 @@ def test_skore(iris, tmp_path):
     evaluated = skore.EstimatorReport(kw.MKLClassifier(BANK), **parts)
     own = kw.MKLClassifier(BANK).fit(X[::2], y[::2]).score(X[1::2], y[1::2])
     assert evaluated.metrics.accuracy() == pytest.approx(own)
+
+
+def test_reports_of_skore(iris):
+    skore = pytest.importorskip("skore", reason="skore is in the extra 'test'")
+    X, y = iris
+    model = kw.MKLClassifier(K.linear(on="each"), loss="logistic")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # skore's own
+        halves = {"X_train": X[::2], "y_train": y[::2], "X_test": X[1::2], "y_test": y[1::2]}
+        one = skore.EstimatorReport(model, **halves)
+        expected = clone(model).fit(X[::2], y[::2])
+        assert one.metrics.accuracy() == expected.score(X[1::2], y[1::2])
+        assert 0.0 < one.metrics.log_loss() < 1.0
+        folds = skore.CrossValidationReport(model, X, y, splitter=3)
+        assert folds.metrics.accuracy().to_numpy().ravel()[0] > 0.85

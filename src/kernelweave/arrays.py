@@ -14,6 +14,7 @@ Array = Any  # of NumPy, of torch, or of any other library with the array API
 
 TILE = 64  # columns that matrix units take at a time
 RIDGE = 1e-14  # of the largest entry of a matrix: what is added to its diagonal before its triangular root is taken
+SORTED = 10**6  # entries up to which sorting is as quick as counting
 BLOCKS = 4  # column blocks of a symmetric product where no symmetric routine is at hand: 10 of 16 are computed
 
 
@@ -125,6 +126,37 @@ def scatter(
     nearest = xp.minimum(xp.searchsorted(index, places), xp.full_like(places, index.shape[0] - 1))
     hits = xp.take(index, nearest) == places
     return xp.where(hits, xp.take(values, nearest), xp.zeros(n, dtype=values.dtype, device=device_of(values)))
+
+
+def order_statistics(
+    values: Array,  # (n,)
+    ranks: list[int],  # from 0
+) -> list[float]:
+    """Return the entries that would be at some places if all were sorted."""
+    if is_numpy(values):
+        ranked = np.partition(values, ranks)
+        return [float(ranked[rank]) for rank in ranks]
+    xp = namespace(values)
+    if values.shape[0] <= SORTED:
+        ranked = xp.sort(values)
+        return [float(ranked[rank]) for rank in ranks]
+    found = {rank: _halved(values, rank) for rank in set(ranks)}
+    return [found[rank] for rank in ranks]
+
+
+def _halved(values: Array, rank: int) -> float:
+    """Return one of them by counting: much sooner than sorting, on an accelerator."""
+    xp = namespace(values)
+    low, high = float(xp.min(values)), float(xp.max(values))
+    while (
+        True
+    ):  # more than ``rank`` entries are at most ``high``, and not so many at most ``low``, unless it is the least
+        middle = 0.5 * (low + high)
+        if not low < middle < high:
+            break
+        enough = int(xp.sum(xp.astype(values <= middle, xp.int64))) > rank
+        low, high = (low, middle) if enough else (middle, high)
+    return low if int(xp.sum(xp.astype(values <= low, xp.int64))) > rank else high
 
 
 def positive(array: Array) -> Array:

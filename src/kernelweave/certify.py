@@ -130,11 +130,13 @@ def _lowest(value: Callable[[float], float], at_one: float, sides: tuple[float, 
 
 
 def _along(problem: Problem, cost: Callable[[float], float], f: Array) -> Callable[[float], tuple[float, Any]]:
-    """Return the function ``t -> (primal value at t f, its bias)``."""
+    """Return the function ``t -> (primal value at t f, its bias)``; the bias is sought from the last one on."""
+    near: Any = None
 
     def value(t: float) -> tuple[float, Any]:
+        nonlocal near
         scaled = float(t) * f  # a NumPy scalar on the left would take foreign arrays over
-        bias = problem.best_bias(scaled)
-        return cost(t) + problem.total_loss(scaled, bias), bias
+        near = problem.best_bias(scaled, near)
+        return cost(t) + problem.total_loss(scaled, near), near
 
     return value

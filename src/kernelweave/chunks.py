@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
+import uuid
+from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,12 +21,27 @@ PATIENCE = 3600.0  # seconds that a pass over the rows may take, unless dask.con
 SAMPLE = 50_000  # rows from which landmarks and widths are found
 SAMPLED = 32  # chunks that these are taken from, if there are more rows
 ENTRIES = 2**24  # entries of those rows, at most
+GONE = ("CancelledError", "FutureCancelledError", "FuturesCancelledError", "CommClosedError", "ClosedClientError")
 SHARE = 0.35  # of the memory of the workers, how much features may take: beyond 0.6 they would write to disk
 
 
 def is_chunked(values: Any) -> bool:
     """Whether something is a Dask array, Series or DataFrame."""
     return type(values).__module__.partition(".")[0] == "dask" and hasattr(values, "ndim")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is made of the rows of a chunk before anything else is done with it."""
+
+    work: Callable[..., Any]
+    shared: tuple[Any, ...]
+    first: Recipe | None = None
+
+    def __call__(self, part: Any, number: int, start: int) -> Any:
+        """Return it for a chunk, whose number and first row are for sentences."""
+        part = part if self.first is None else self.first(part, number, start)
+        return self.work(part, *self.shared, number, start)
 
 
 @dataclass(frozen=True)
@@ -34,12 +52,16 @@ class Chunks:
     worker that could not be made again, so a worker that is lost costs time and not the answer.
     """
 
-    parts: Sequence[Any]  # delayed: the rows of each chunk, or what is made of them
+    parts: Sequence[Any]  # delayed: the rows of each chunk, or what was made of them
     sizes: np.ndarray  # rows of each
     columns: int
     dtype: np.dtype
+    recipe: Any = None  # delayed: what to make of each chunk first
+    picks: Sequence[np.ndarray | None] | None = None  # rows of each that count, None for all
+    numbers: Sequence[tuple[int, int]] = ()  # number and first row of each, as the user sees them
     sample: Any = None  # some of the rows, once they were asked for
     places: Any = None  # positions of these among all rows
+    _ingredients: Any = None  # the recipe, not delayed
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -51,61 +73,63 @@ class Chunks:
         """Where each chunk ends among the rows."""
         return np.cumsum(self.sizes)
 
-    def _tasks(self, work: Callable[..., Any], shared: Sequence[Any], split: Sequence[np.ndarray]) -> list[Any]:
-        """Return ``work(part, *shared, *rows of split)`` of each chunk, not computed yet."""
-        from dask import delayed
+    def _pass(self, work: Callable[..., Any], shared: Sequence[Any], split: Sequence[np.ndarray]) -> tuple[str, dict]:
+        """Return the tasks of one pass, under a name of their own: ``work(chunk, *shared, *rows of split)`` of each."""
+        name, stops = f"{work.__name__.strip('_')}-{uuid.uuid4().hex}", self.ends.tolist()
+        recipe, picks = getattr(self.recipe, "key", None), self.picks or [None] * len(self.parts)
+        tasks = {}
+        for i, (part, pick, number) in enumerate(zip(self.parts, picks, self.numbers, strict=True)):
+            rows = slice(stops[i] - int(self.sizes[i]), stops[i])
+            given = Given(work, pick, number, tuple(shared), tuple(values[rows] for values in split))
+            tasks[(name, i)] = (_work, part.key, recipe, given)
+        return name, {**self._graph, **tasks}
 
-        common = [delayed(value, pure=False, traverse=False) for value in shared]
-        task, stops = delayed(work, pure=False, traverse=False), self.ends.tolist()
-        bounds = zip([0, *stops[:-1]], stops, strict=True)
-        return [
-            task(part, *common, *(values[start:stop] for values in split))
-            for part, (start, stop) in zip(self.parts, bounds, strict=True)
-        ]
+    @cached_property
+    def _graph(self) -> dict[Any, Any]:
+        """The tasks that chunks are made by."""
+        return graph_of([*self.parts, *([] if self.recipe is None else [self.recipe])])
 
     def total(self, work: Callable[..., Any], shared: Sequence[Any] = (), split: Sequence[np.ndarray] = ()) -> Any:
         """Return the sum over chunks of arrays, or of tuples of arrays, added up in a tree."""
-        from dask import delayed
-
-        level, add = self._tasks(work, shared, split), delayed(_added, pure=False, traverse=True)
+        name, tasks = self._pass(work, shared, split)
+        level = [(name, i) for i in range(len(self.parts))]
         while len(level) > 1:
-            level = [add(level[start : start + BRANCHES]) for start in range(0, len(level), BRANCHES)]
-        return computed(level)[0]
+            groups = [level[start : start + BRANCHES] for start in range(0, len(level), BRANCHES)]
+            level = [(f"sum-{len(groups)}-{name}", i) for i in range(len(groups))]
+            tasks.update({key: (_added, group) for key, group in zip(level, groups, strict=True)})
+        return computed([_named(level[0], tasks)])[0]
 
-    def each(
-        self, work: Callable[..., Any], shared: Sequence[Any] = (), split: Sequence[np.ndarray] = ()
-    ) -> list[Any]:
+    def each(self, work: Callable[..., Any], shared: Sequence[Any] = (), split: Sequence[np.ndarray] = ()) -> list[Any]:
         """Return what ``work`` makes of each chunk."""
-        return computed(self._tasks(work, shared, split))
+        name, tasks = self._pass(work, shared, split)
+        return computed([_named((name, i), tasks) for i in range(len(self.parts))])
 
     def made(self, work: Callable[..., Any], shared: Sequence[Any], store: bool) -> Chunks:
         """Return chunks of what ``work`` makes of each, made again at every pass, or once and kept by the workers.
 
         ``work`` is given the chunk's number, and that of its first row, after what is shared.
         """
-        starts = self.ends - self.sizes
-        numbers = replace(self, parts=self._numbered(work, shared, starts))
-        return replace(numbers, parts=_kept(numbers.parts)) if store else numbers
-
-    def _numbered(self, work: Callable[..., Any], shared: Sequence[Any], starts: np.ndarray) -> list[Any]:
-        from dask import delayed
-
-        common = [delayed(value, pure=False, traverse=False) for value in shared]
-        task = delayed(work, pure=False, traverse=False)
-        return [task(part, *common, i, int(start)) for i, (part, start) in enumerate(zip(self.parts, starts))]  # noqa: B905
+        first = None if self.recipe is None else self._ingredients
+        recipe = Recipe(work, tuple(shared), first)
+        made = replace(self, recipe=kept([constant(recipe)])[0], _ingredients=recipe)
+        if not store:
+            return made
+        name, tasks = made._pass(_itself, (), ())
+        parts = kept([_named((name, i), tasks) for i in range(len(self.parts))])
+        return replace(made, parts=parts, recipe=None, picks=None, _ingredients=None)
 
     def only(self, rows: np.ndarray) -> Chunks:
         """Return the rows at some increasing positions."""
-        from dask import delayed
-
-        pick, parts, sizes = delayed(_some, pure=False, traverse=False), [], []
-        for part, size, own in zip(self.parts, self.sizes, self._apart(rows), strict=True):
+        found = []
+        for i, own in enumerate(self._within(rows)):
             if own.size:
-                parts.append(part if own.size == size else pick(part, own))
-                sizes.append(own.size)
-        return replace(self, parts=parts, sizes=np.array(sizes))
+                before = None if self.picks is None else self.picks[i]
+                pick = before if own.size == self.sizes[i] else own if before is None else before[own]
+                found.append((self.parts[i], own.size, pick, self.numbers[i]))
+        parts, sizes, picks, numbers = zip(*found, strict=True)
+        return replace(self, parts=parts, sizes=np.array(sizes), picks=picks, numbers=numbers, sample=None, places=None)
 
-    def _apart(self, rows: np.ndarray) -> Iterator[np.ndarray]:
+    def _within(self, rows: np.ndarray) -> Iterator[np.ndarray]:
         """Yield the positions within each chunk of increasing positions among all rows."""
         places = np.concatenate([[0], np.searchsorted(rows, self.ends)])
         for start, end, first in zip(places[:-1], places[1:], self.ends - self.sizes, strict=True):
@@ -136,10 +160,9 @@ def read_chunks(X: Any) -> Chunks:
 
     Examples
     --------
-    >>> import pytest
-    >>> array = pytest.importorskip("dask.array")
+    >>> import dask.array as da
     >>> from kernelweave.chunks import read_chunks
-    >>> read_chunks(array.ones((10, 3), chunks=(4, 3))).sizes.tolist()
+    >>> read_chunks(da.ones((10, 3), chunks=(4, 3))).sizes.tolist()
     [4, 4, 2]
     """
     if X.ndim != 2:
@@ -156,7 +179,14 @@ def read_chunks(X: Any) -> Chunks:
         raise TypeError(f"X has chunks of {type(X._meta).__name__}, and they must be NumPy arrays: convert them first.")
     _check_kinds([X.dtype])
     sizes = np.array(X.chunks[0], dtype=np.int64)
-    return _without_empty(Chunks(X.to_delayed().ravel().tolist(), sizes, X.shape[1], _float_of(X.dtype)))
+    return _without_empty(_apart(X), sizes, X.shape[1], _float_of(X.dtype))
+
+
+def _apart(X: Any) -> list[Any]:
+    """Return the chunks of a Dask array or DataFrame, delayed: in as few tasks as can be, if no worker holds any."""
+    plain = np.ravel(X.to_delayed(optimize_graph=False)).tolist()
+    held = any(type(task).__name__ == "Future" for task in dict(plain[0].__dask_graph__()).values())
+    return plain if held else np.ravel(X.to_delayed()).tolist()
 
 
 def _read_frame(X: Any) -> Chunks:
@@ -164,10 +194,10 @@ def _read_frame(X: Any) -> Chunks:
     from dask import delayed
 
     _check_kinds(list(X._meta.dtypes))
-    parts = X.to_delayed()
+    parts = _apart(X)
     sizes = np.array(computed([delayed(len)(part) for part in parts]), dtype=np.int64)
     kinds = {np.dtype(kind) for kind in X._meta.dtypes}
-    return _without_empty(Chunks(parts, sizes, len(X._meta.columns), _float_of(np.result_type(*kinds))))
+    return _without_empty(parts, sizes, len(X._meta.columns), _float_of(np.result_type(*kinds)))
 
 
 def _check_kinds(kinds: Sequence[Any]) -> None:
@@ -180,25 +210,69 @@ def _float_of(dtype: Any) -> np.dtype:
     return np.dtype(dtype if dtype in (np.float32, np.float64) else np.float64)
 
 
-def _without_empty(chunks: Chunks) -> Chunks:
+def _without_empty(parts: Sequence[Any], sizes: np.ndarray, columns: int, dtype: np.dtype) -> Chunks:
     """Return the chunks that have rows, as contiguous arrays of floating point."""
-    from dask import delayed
-
-    if not chunks.sizes.sum() or not chunks.columns:
-        raise ValueError(
-            f"X holds no samples or no features, its shape is {chunks.shape}: give at least one of each."
-        )
-    plain = delayed(_plain, pure=False, traverse=False)
-    parts = [
-        plain(part, chunks.dtype.name) for part, size in zip(chunks.parts, chunks.sizes, strict=True) if size
-    ]
-    return replace(chunks, parts=parts, sizes=chunks.sizes[chunks.sizes > 0])
+    n = int(sizes.sum())
+    if not n or not columns:
+        raise ValueError(f"X holds no samples or no features, its shape is {(n, columns)}: give at least one of each.")
+    starts = np.cumsum(sizes) - sizes
+    full = [i for i in range(len(parts)) if sizes[i]]
+    numbers = [(i, int(starts[i])) for i in full]
+    chunks = Chunks([parts[i] for i in full], sizes[full], columns, dtype, numbers=numbers)
+    return chunks.made(_plain, [dtype.name], store=False)
 
 
-# -- what tasks do ----------------------------------------------------------------------------------------
+# -- tasks ------------------------------------------------------------------------------------------------
 
 
-def _plain(part: Any, dtype: str) -> np.ndarray:
+@dataclass(frozen=True)
+class Given:
+    """What a task is to do with its chunk; a record, in which no scheduler looks for names of other tasks."""
+
+    work: Callable[..., Any]
+    pick: np.ndarray | None
+    number: tuple[int, int]
+    shared: tuple[Any, ...]
+    split: tuple[np.ndarray, ...]
+
+
+def _work(part: Any, recipe: Recipe | None, given: Given) -> Any:
+    """Make of a chunk what its recipe says, and do what is to be done with it."""
+    part = part if given.pick is None else _some(part, given.pick)
+    return given.work(part if recipe is None else recipe(part, *given.number), *given.shared, *given.split)
+
+
+def graph_of(values: Sequence[Any]) -> dict[Any, Any]:
+    """Return the tasks of delayed things."""
+    tasks: dict[Any, Any] = {}
+    for value in values:
+        tasks.update(dict(value.__dask_graph__()))
+    return tasks
+
+
+def _named(key: Any, tasks: dict[Any, Any]) -> Any:
+    from dask.delayed import Delayed
+
+    return Delayed(key, tasks)
+
+
+def constant(value: Any) -> Any:
+    """Return something as a task of its own, so that it is sent to every worker once."""
+    name = f"recipe-{uuid.uuid4().hex}"
+    return _named(name, {name: (_Always(value),)})
+
+
+class _Always:
+    """A function that returns the same thing always."""
+
+    def __init__(self, value: Any):
+        self.value = value
+
+    def __call__(self) -> Any:
+        return self.value
+
+
+def _plain(part: Any, dtype: str, number: int, start: int) -> np.ndarray:
     return np.ascontiguousarray(part, dtype=dtype)
 
 
@@ -257,19 +331,19 @@ def _client() -> Any:
     if distributed is None:
         return None
     try:
-        return distributed.get_client(timeout=LOOK)
+        client = distributed.get_client(timeout=LOOK)
     except ValueError:
         return None
+    return client if client.status == "running" else None
 
 
-def _kept(parts: Sequence[Any]) -> list[Any]:
+def kept(parts: Sequence[Any]) -> list[Any]:
     """Return delayed things that are computed once, and kept by whoever computes them."""
-    from dask import delayed, persist
+    from dask import persist
 
-    client = _client()
-    if client is None:
-        return [delayed(part, pure=False, traverse=False) for part in computed(parts)]
-    with _quiet():
+    if _client() is None:
+        return [constant(part) for part in computed(parts)]
+    with _told(), _quiet():
         return list(persist(*parts))
 
 
@@ -280,12 +354,15 @@ def _waited(client: Any, values: list[Any]) -> list[Any]:
     with _told(), _quiet():
         futures = client.compute(values)
         places = {future.key: place for place, future in enumerate(futures)}
-        found, begun, seen = {}, time.monotonic(), time.monotonic()
+        found: dict[int, Any] = {}
+        begun = seen = time.monotonic()
         try:
             while len(found) < len(futures):
                 left = [future for future in futures if places[future.key] not in found]
                 try:
                     for future, value in as_completed(left, with_results=True, timeout=LOOK):
+                        if future.status != "finished":  # cancelled, since its client was closed
+                            raise CancelledError(future.key)
                         found[places[future.key]] = value
                 except TimeoutError:
                     seen = _look(client, begun, seen)
@@ -324,9 +401,9 @@ def _told() -> Iterator[None]:
     """Say in a sentence that a client has gone, or that workers die of a chunk."""
     try:
         yield
-    except Exception as error:
+    except (Exception, CancelledError) as error:
         kind = type(error).__name__
-        if kind in ("CancelledError", "FutureCancelledError", "FuturesCancelledError", "CommClosedError"):
+        if kind in GONE or str(error).startswith("Missing dependency"):
             raise RuntimeError(
                 "The Dask client that holds the data, or the fit, has gone away: connect a new one, load X again, fit."
             ) from error
@@ -368,7 +445,7 @@ def lazily(model: Any, method: str, X: Any) -> Any:
     like = np.asarray(getattr(model, method)(one))
     if not framed and X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
-    parts = X.to_delayed().ravel() if not framed else X.to_delayed()
+    parts = _apart(X)
     sizes = [np.nan] * len(parts) if framed else X.chunks[0]
     ask, whom = delayed(_ask, pure=False, traverse=False), delayed(model, pure=False, traverse=False)
     blocks = [

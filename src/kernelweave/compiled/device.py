@@ -8,8 +8,10 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-ROWS, COLUMNS = 32, 128  # of a tile
-FEW, WIDE = 8, 512  # of a tile whose rows are summed
+TILE = 4096  # entries of a tile
+COLUMNS = 128  # of a tile, at most
+WIDE = 512  # columns of a tile whose rows are summed, at most
+NARROW = 16  # columns of a tile, at least
 CHUNKS = 1024  # parts of the samples summed on their own; fixed, so that results do not depend on the device
 
 
@@ -53,21 +55,27 @@ def _scale(V, root, out, n, D, stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr
 
 def scale(V, root, out):
     """Write the rows of V, each times its entry of ``root``, into ``out``, float64 of the same shape."""
-    n, D = V.shape
-    _scale[(triton.cdiv(n, FEW), triton.cdiv(D, WIDE))](V, root.contiguous(), out, n, D, V.stride(0), FEW, WIDE)
+    (n, D), (rows, columns) = V.shape, _tile(V, WIDE)
+    _scale[(triton.cdiv(n, rows), triton.cdiv(D, columns))](V, root.contiguous(), out, n, D, V.stride(0), rows, columns)
     return out
 
 
 def matvec(V, z, out):
     """Write ``V z`` into ``out``, shape (n,)."""
-    n, D = V.shape
-    _lift[(triton.cdiv(n, FEW),)](V, z.contiguous(), out, n, D, V.stride(0), FEW, WIDE)
+    (n, D), (rows, columns) = V.shape, _tile(V, WIDE)
+    _lift[(triton.cdiv(n, rows),)](V, z.contiguous(), out, n, D, V.stride(0), rows, columns)
     return out
 
 
 def rmatvec(V, beta, parts):
     """Write the sums of ``V' beta`` over chunks of samples into ``parts``, shape (CHUNKS, D)."""
-    n, D = V.shape
-    size = triton.cdiv(triton.cdiv(n, CHUNKS), ROWS) * ROWS
-    _fold[(triton.cdiv(D, COLUMNS), CHUNKS)](V, beta.contiguous(), parts, n, D, V.stride(0), size, ROWS, COLUMNS)
+    (n, D), (rows, columns) = V.shape, _tile(V, COLUMNS)
+    size = triton.cdiv(triton.cdiv(n, CHUNKS), rows) * rows
+    _fold[(triton.cdiv(D, columns), CHUNKS)](V, beta.contiguous(), parts, n, D, V.stride(0), size, rows, columns)
     return parts
+
+
+def _tile(V, most):
+    """Return rows and columns of a tile: as wide as the features, up to a width."""
+    columns = min(most, max(NARROW, triton.next_power_of_2(V.shape[1])))
+    return TILE // columns, columns

@@ -247,7 +247,7 @@ class MKLEstimator(Parts):
         if self._absent:
             raise ValueError("missing='absent' is not for Dask chunks: fill the gaps first, or use X.compute().")
         if getattr(self, "probability", False):
-            raise ValueError("probability=True is not for Dask chunks: use loss='logistic', whose odds need no more fits.")
+            raise ValueError("probability=True is not for Dask chunks: use loss='logistic', which has its own odds.")
         chunks = read_chunks(X)
         validate_data(self, X._meta if hasattr(X, "columns") else np.empty((1, chunks.columns)), skip_check_array=True)
         return chunks

@@ -203,11 +203,13 @@ class PivotedCholesky(Approximation):
         sources: list[Source] = []
         mixes: list[np.ndarray | None] = []
         for k, kernel in enumerate(job.kernels):
-            rank = min(self.rank or job.X.shape[0], job.most + 1)
+            rank = min(self.rank or job.X.shape[0], job.most + 1 if job.rows is None else np.inf)
             pivots = greedy_pivots(kernel, job.X, rank, self.tol) or [0]
             Z = take_rows(job.X, np.array(pivots))
             sources.append(Landmarks((k,), (kernel,), Z))
             mixes += whiteners([kernel], Z, job, None)
+        if job.rows is None:  # pivots took as much memory as the features
+            job.check_columns(sum(mix.shape[1] for mix in mixes if mix is not None))
         return sources, mixes
 
 

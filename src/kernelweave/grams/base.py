@@ -168,10 +168,6 @@ class FactorGram(GramStack):
         """Return the same with each kernel times its factor."""
         raise TypeError(f"{type(self).__name__} holds no features that could be scaled.")
 
-    def take(self, index: Any) -> FactorGram:
-        """Return the stack of the samples ``index`` only."""
-        raise TypeError(f"{type(self).__name__} cannot be restricted to some samples: restrict what it is made of.")
-
     def core(self, weights: np.ndarray) -> Array | None:  # (r, r)
         """Return the weighted sum of the kernels in the basis they share, or None where they share none."""
         return None
@@ -236,6 +232,10 @@ class FactorGram(GramStack):
     def holding(self) -> str:
         """How the features are held, as a phrase."""
         raise NotImplementedError
+
+    @abstractmethod
+    def take(self, index: Any) -> FactorGram:
+        """Return the stack of the samples ``index`` only."""
 
     def energies(self, beta: Array) -> np.ndarray:
         return self.squared_norms(self.rmatvec(beta))

@@ -27,6 +27,20 @@ class ChunkedGram(FactorGram):
         Columns of each kernel.
     stored : bool
         Whether the blocks hold their features, or make them at every pass.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from kernelweave import kernels as K
+    >>> from kernelweave.chunks import read_chunks
+    >>> from kernelweave.grams import ChunkedGram, Nystroem
+    >>> X, share = np.random.default_rng(0).normal(size=(50, 2)), np.full(50, 1 / 50)
+    >>> made = Nystroem(rank=5).factorise(K.rbf(gamma=[0.1, 1.0]), X, share=share, normalize=None, random_state=0)
+    >>> rows = read_chunks(da.from_array(X, chunks=(20, 2)))
+    >>> again, beta = ChunkedGram.of(rows, made.maps, stored=False), np.arange(50.0)
+    >>> bool(np.allclose(again.rmatvec(beta), made.gram.rmatvec(beta)))
+    True
     """
 
     def __init__(self, blocks: Chunks, ranks: np.ndarray, stored: bool):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..arrays import Array, device_of, is_foreign, is_numpy, like, namespace, positive
+from ..arrays import Array, device_of, is_foreign, is_numpy, like, namespace, order_statistics, positive
 
 SEARCH = 60  # halvings of an interval in which a number is searched for
 ROUNDING = 1e-15  # share of the duals by which their sum may be off
@@ -554,8 +554,7 @@ def flat_point(kinks: Array, jumps: Array, start: float) -> float:
         ends = [min(max(int(np.ceil(count * slack - 1.0)), 0), last) for slack in (1.0 - 1e-12, 1.0 + 1e-12)]
         if abs(count - round(count)) <= 1e-12 * max(count, 1.0):
             ends = [min(max(round(count) - 1, 0), last), min(max(round(count), 0), last)]
-        ranked = np.partition(kinks, ends) if is_numpy(kinks) else xp.sort(kinks)
-        return 0.5 * float(ranked[ends[0]] + ranked[ends[1]])
+        return 0.5 * sum(order_statistics(kinks, ends))
     order = xp.argsort(kinks)
     below = xp.cumulative_sum(xp.take(jumps, order))
     counts = [int(xp.sum(xp.astype(below < -start * slack, xp.int64))) for slack in (1 - 1e-12, 1 + 1e-12)]

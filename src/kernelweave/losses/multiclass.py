@@ -166,8 +166,13 @@ class Softmax(_AllClasses):
         wanted = xp.sum(cost * own, axis=0)
 
         def seen(bias: Array) -> tuple[float, Array, np.ndarray]:
-            weighted = cost * self.probabilities(f + bias)
-            return float(xp.sum(self.value(f + bias, y, C))), weighted, to_host(xp.sum(weighted, axis=0) - wanted)
+            moved = f + bias
+            moved = moved - xp.max(moved, axis=1, keepdims=True)
+            raised = xp.exp(moved)
+            whole_row = xp.sum(raised, axis=1, keepdims=True)
+            weighted = (cost / whole_row) * raised
+            value = float(xp.sum(C * xp.log(whole_row[:, 0])) - xp.sum(cost * own * moved))
+            return value, weighted, to_host(xp.sum(weighted, axis=0) - wanted)
 
         value, weighted, slope = seen(bias)
         for _ in range(NEWTON):

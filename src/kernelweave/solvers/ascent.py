@@ -108,9 +108,7 @@ class Ascent(Solver):
             beta[:] = start.reshape(shape)
         width = problem.total_loss(np.zeros(problem.shape), problem.best_bias(np.zeros(problem.shape)))
         flat = Fixed(_flat(problem.penalty, m))
-        state = AscentState(
-            terms, _unit(terms), flat, beta, np.zeros((shape[1], shape[0], m)), np.zeros(m), tol, width
-        )
+        state = AscentState(terms, _unit(terms), flat, beta, np.zeros((shape[1], shape[0], m)), np.zeros(m), tol, width)
         if beta.any():
             self.refresh(problem, state)
         if start is not None and start.any():

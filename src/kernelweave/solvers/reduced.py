@@ -18,6 +18,7 @@ class ReducedSettings:
     """Constants of the linear system, and of the samples that are looked at first."""
 
     drawn: int = 500  #: samples for each column from which an accelerator forms the matrix, where there are many more
+    narrow: int = 1500  #: columns up to which an accelerator forms the matrix of all samples sooner than it corrects
     golden: float = 0.6180339887498949  #: whose multiples fill the unit interval evenly
     spare: float = 0.1  #: weight of the samples, together, that may be left out of the factored matrix
     trusted: float = 1e-7  #: relative error asked for, from which on the matrix of all samples needs no correction
@@ -26,6 +27,7 @@ class ReducedSettings:
     vanished: float = 1e-14  #: share of the largest eigenvalue of the weights' Jacobian that counts as none
     least: int = 2000  #: samples to begin with, at least
     per_column: int = 5  #: samples to begin with, for each column
+    part: int = 200  #: of how many samples there is one to begin with, at least: costs that much larger fit too well
     worth: int = 8  #: how many times more samples there must be for that
 
 
@@ -93,7 +95,7 @@ class Reduced:
         theta, rows, sums, total = self.theta, None, self.sums, self.total
         if rough and self.gram.on_host:
             theta, rows = samples_that_matter(theta, SETTINGS.spare)
-        elif rough:
+        elif rough and self.basis.columns > SETTINGS.narrow:
             theta, rows = drawn_by_weight(theta, SETTINGS.drawn * self.basis.columns)
         self.exact = rows is None and not self.gram.on_host
         if rows is not None:
@@ -255,7 +257,8 @@ def drawn_by_weight(
 
 def sample_of(problem: Problem) -> Problem | None:
     """Return the problem on few samples at as much more cost, if there are many; its answer is a good beginning."""
-    n, few = problem.n, max(SETTINGS.least, SETTINGS.per_column * factors(problem).columns)
+    n = problem.n
+    few = max(SETTINGS.least, SETTINGS.per_column * factors(problem).columns, n // SETTINGS.part)
     if n < SETTINGS.worth * few:
         return None
     rows = np.sort(np.random.default_rng(0).choice(n, few, replace=False, shuffle=False))

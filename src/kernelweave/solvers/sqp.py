@@ -344,9 +344,7 @@ def _open(
     )  # fmt: skip
 
 
-def _block(
-    problem: Problem, state: SQPState, samples: np.ndarray, kernels: np.ndarray, stored: np.ndarray
-) -> Block:
+def _block(problem: Problem, state: SQPState, samples: np.ndarray, kernels: np.ndarray, stored: np.ndarray) -> Block:
     """Return the block of a round: the last one with some samples more, where that does, or an empty one."""
     from ..compiled import working_set as engine
 
@@ -368,9 +366,7 @@ def _block(
         state.buffer = np.empty(min(limit, stack.size), dtype=state.dtype)
     rows = min(state.buffer.size // (room * stored.size), room) if stored.size > 1 else 0
     entries = state.buffer[: rows * room * stored.size].reshape(rows, room, stored.size)
-    return Block(
-        samples, stored, entries, np.full(room, -1), np.zeros(1, dtype=np.int64), True, stack, scale[stored]
-    )
+    return Block(samples, stored, entries, np.full(room, -1), np.zeros(1, dtype=np.int64), True, stack, scale[stored])
 
 
 def _close(problem: Problem, state: SQPState) -> None:
