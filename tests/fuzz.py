@@ -1,8 +1,8 @@
 """Random problems through the public face, each judged by code that shares nothing with the library.
 
 ``python tests/fuzz.py --minutes 10 --seed 1`` draws problems of every kind, fits them under a limit of CPU time and
-looks at what came back: the objective of the model, computed here in extended precision from its coefficients, weights and
-intercept, must not be above the certified upper bound, and no objective known may be below the lower bound; nothing but
+looks at what came back: the objective of the model, computed here in extended precision from its coefficients, weights
+and intercept, must not be above the certified upper bound, and no objective known may be below the lower bound; nothing but
 ValueError and TypeError may be raised, no number may be NaN. What fails is made smaller and written down as a test.
 """
 
@@ -466,8 +466,9 @@ def run(seeds, until=np.inf, folder=None):
             if folder is not None:
                 path = Path(folder) / "test_found.py"
                 first = "" if path.exists() else HEAD
+                small = shrunk(spec, how, 5.0 if how == "too long" else LIMIT)
                 with open(path, "a", encoding="utf-8") as file:
-                    file.write(first + as_test(shrunk(spec, how, 5.0 if how == "too long" else LIMIT), how, faults) + "\n\n")
+                    file.write(f"{first}{as_test(small, how, faults)}\n\n")
     return {"counts": counts, "bad": bad, "seconds": seconds, "slowest": slowest, "number": number}
 
 
@@ -500,9 +501,9 @@ def record(path, run_of, command):
     words = [
         "# Random problems", "",
         "`make fuzz MINUTES=10` fits random problems of all tasks, losses, penalties, solvers and representations, and",
-        "judges every certificate by code that shares nothing with the library. A fault is a wrong bound, a NaN or a negative",
-        f"weight; too long is more than {LIMIT:g} s of CPU; an exception is any but `ValueError` and `TypeError`. All runs:",
-        f"{number} problems, {hours:.2f} hours of CPU, the slowest fit {slowest:.1f} s.", "",
+        "judges every certificate by code that shares nothing with the library. A fault is a wrong bound, a NaN or a",
+        f"negative weight; too long is more than {LIMIT:g} s of CPU; an exception is any but `ValueError` and `TypeError`.",
+        f"All runs: {number} problems, {hours:.2f} hours of CPU, the slowest fit {slowest:.1f} s.", "",
         *table(totals), "", "Runs:", "",
         *(f"- `{one['command']}`: {one['number']} problems" for one in runs), "",
     ]  # fmt: skip

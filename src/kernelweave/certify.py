@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from .arrays import Array, like, namespace, positive, to_host
-from .grams import BankGram
+from .grams import BankGram, GramStack
 from .problem import Certificate, Point, Problem
 
 PRECISION = float(np.finfo(float).eps)  # relative error of one operation
@@ -20,6 +20,7 @@ ROUNDING = 1e-13  # share of the size of kernels that their products may be off 
 NEAR = 1e-3  # how far from 1 the neighbouring scales are
 GROWTH = 5.0  # of the steps away from 1 in a search for the best scale
 FINE = 1e-3  # share of the interval it is in to which that is found
+MANY = 10**7  # entries of all diagonals beyond which samples are taken to be alike, for what rounding may do
 ROUNDS = 4  # of a search within the last one's error, while that still helps
 
 
@@ -95,7 +96,8 @@ class Errors:
         size = float(xp.sum(xp.abs(values))) + scale * float(xp.sum(xp.abs(beta))) * float(np.max(bias))
         if problem.loss.quadratic:
             return self.share * size
-        return self.share * size + ENTROPY * PRECISION * float(xp.sum(problem.loss.C))
+        moved = xp.abs(beta) if beta.ndim == 1 else xp.max(xp.abs(beta), axis=1)  # at an end it is exact
+        return self.share * size + ENTROPY * PRECISION * float(xp.sum(problem.loss.C[moved > 0.0]))
 
 
 NO_ERRORS = Errors()
@@ -108,13 +110,19 @@ def _errors(problem: Problem, beta: Array, weights: np.ndarray) -> Errors:
     if isinstance(gram, BankGram):  # of too many kernels to look at each
         used = np.flatnonzero(weights)
         gram, weights = gram.only(used), weights[used]
-    diagonal = gram.diagonal()
+    diagonal = gram.diagonal() if problem.n * weights.size <= MANY else _even_diagonal(gram, beta)
     size = xp.sqrt(_powered(diagonal @ like(diagonal, weights), getattr(gram, "degree", 1)))
     whole = xp.abs(beta) if beta.ndim == 1 else xp.sum(xp.abs(beta), axis=1)
     columns = size @ xp.abs(beta)
     f = share * (size * columns if beta.ndim == 1 else size[:, None] * columns[None, :])
     q = share * to_host(whole @ xp.sqrt(_powered(diagonal, 1))) ** 2 if gram is problem.gram else 0.0
     return Errors(share, q, f)
+
+
+def _even_diagonal(gram: GramStack, beta: Array) -> Array:  # (n, m)
+    """Return the mean of the diagonal for every sample, where to look at each would take long."""
+    nothing = 0.0 * (beta if beta.ndim == 1 else beta[:, 0])
+    return nothing[:, None] + like(beta, gram.mean_diagonal())[None, :]
 
 
 def _powered(values: Array, degree: int) -> Array:

@@ -121,7 +121,7 @@ class Chunks:
     def only(self, rows: np.ndarray) -> Chunks:
         """Return the rows at some increasing positions."""
         found = []
-        for i, own in enumerate(self._apart(rows)):
+        for i, own in enumerate(self._within(rows)):
             if own.size:
                 before = None if self.picks is None else self.picks[i]
                 pick = before if own.size == self.sizes[i] else own if before is None else before[own]
@@ -129,7 +129,7 @@ class Chunks:
         parts, sizes, picks, numbers = zip(*found, strict=True)
         return replace(self, parts=parts, sizes=np.array(sizes), picks=picks, numbers=numbers, sample=None, places=None)
 
-    def _apart(self, rows: np.ndarray) -> Iterator[np.ndarray]:
+    def _within(self, rows: np.ndarray) -> Iterator[np.ndarray]:
         """Yield the positions within each chunk of increasing positions among all rows."""
         places = np.concatenate([[0], np.searchsorted(rows, self.ends)])
         for start, end, first in zip(places[:-1], places[1:], self.ends - self.sizes, strict=True):
@@ -179,7 +179,14 @@ def read_chunks(X: Any) -> Chunks:
         raise TypeError(f"X has chunks of {type(X._meta).__name__}, and they must be NumPy arrays: convert them first.")
     _check_kinds([X.dtype])
     sizes = np.array(X.chunks[0], dtype=np.int64)
-    return _without_empty(X.to_delayed().ravel().tolist(), sizes, X.shape[1], _float_of(X.dtype))
+    return _without_empty(_apart(X), sizes, X.shape[1], _float_of(X.dtype))
+
+
+def _apart(X: Any) -> list[Any]:
+    """Return the chunks of a Dask array or DataFrame, delayed: in as few tasks as can be, if no worker holds any."""
+    plain = np.ravel(X.to_delayed(optimize_graph=False)).tolist()
+    held = any(type(task).__name__ == "Future" for task in dict(plain[0].__dask_graph__()).values())
+    return plain if held else np.ravel(X.to_delayed()).tolist()
 
 
 def _read_frame(X: Any) -> Chunks:
@@ -187,7 +194,7 @@ def _read_frame(X: Any) -> Chunks:
     from dask import delayed
 
     _check_kinds(list(X._meta.dtypes))
-    parts = X.to_delayed()
+    parts = _apart(X)
     sizes = np.array(computed([delayed(len)(part) for part in parts]), dtype=np.int64)
     kinds = {np.dtype(kind) for kind in X._meta.dtypes}
     return _without_empty(parts, sizes, len(X._meta.columns), _float_of(np.result_type(*kinds)))
@@ -231,11 +238,8 @@ class Given:
 
 def _work(part: Any, recipe: Recipe | None, given: Given) -> Any:
     """Make of a chunk what its recipe says, and do what is to be done with it."""
-    if given.pick is not None and not hasattr(part, "ranks"):
-        part = _some(part, given.pick)
-        return given.work(part if recipe is None else recipe(part, *given.number), *given.shared, *given.split)
-    made = part if recipe is None else recipe(part, *given.number)
-    return given.work(made if given.pick is None else _some(made, given.pick), *given.shared, *given.split)
+    part = part if given.pick is None else _some(part, given.pick)
+    return given.work(part if recipe is None else recipe(part, *given.number), *given.shared, *given.split)
 
 
 def graph_of(values: Sequence[Any]) -> dict[Any, Any]:
@@ -327,9 +331,10 @@ def _client() -> Any:
     if distributed is None:
         return None
     try:
-        return distributed.get_client(timeout=LOOK)
+        client = distributed.get_client(timeout=LOOK)
     except ValueError:
         return None
+    return client if client.status == "running" else None
 
 
 def kept(parts: Sequence[Any]) -> list[Any]:
@@ -338,7 +343,7 @@ def kept(parts: Sequence[Any]) -> list[Any]:
 
     if _client() is None:
         return [constant(part) for part in computed(parts)]
-    with _quiet():
+    with _told(), _quiet():
         return list(persist(*parts))
 
 
@@ -440,7 +445,7 @@ def lazily(model: Any, method: str, X: Any) -> Any:
     like = np.asarray(getattr(model, method)(one))
     if not framed and X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
-    parts = X.to_delayed().ravel() if not framed else X.to_delayed()
+    parts = _apart(X)
     sizes = [np.nan] * len(parts) if framed else X.chunks[0]
     ask, whom = delayed(_ask, pure=False, traverse=False), delayed(model, pure=False, traverse=False)
     blocks = [

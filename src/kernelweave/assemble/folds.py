@@ -136,7 +136,7 @@ def fold_of(made: Assembly, train: np.ndarray, test: np.ndarray) -> Fold:
     """
     if isinstance(made, FactorAssembly):
         V = stored_features(made.gram, "cross-validation on kernels that are computed once")
-        one, other = (namespace(V).take(V, made.gram.on(V).positions(part), axis=0) for part in (train, test))
+        one, other = (namespace(V).take(V, _positions(V, part), axis=0) for part in (train, test))
         return FactorFold(one, other, made, None if made.has is None else made.has[np.ix_(train, made.kept)])
     if isinstance(made, TensorAssembly):
         kernels = [made.kernels[k] for k in made.kept]
@@ -150,6 +150,10 @@ def fold_of(made: Assembly, train: np.ndarray, test: np.ndarray) -> Fold:
         return StoredFold(stack[np.ix_(train, train)], stack[np.ix_(test, train)], names, groups, prices, has)
     assert made.kernels is not None
     return SampleFold(made.X[train], made.X[test], [made.kernels[k] for k in made.kept])
+
+
+def _positions(V: Array, rows: np.ndarray) -> Array:
+    return like(V, rows, "int64") if is_foreign(V) else rows
 
 
 def rows_of(values: Any, rows: np.ndarray) -> Any:

@@ -349,6 +349,9 @@ class NonconvexMKLClassifier(MKLClassifier):
     def _read_tensors(self, X: Any) -> Any:
         raise TypeError(f"X is a {kind_of(X)}, and kernels are computed by NumPy here: convert X to NumPy yourself.")
 
+    def _read_chunks(self, X: Any) -> Any:
+        raise TypeError(f"X is a {kind_of(X)}, and kernels are computed by NumPy here: use X.compute().")
+
     def _read_objects(self, X: Any, objects: Any) -> Any:
         if self.model != "nlmkl-p1":
             raise TypeError(f"X holds objects, and model={self.model!r} learns from columns of numbers: encode them.")

@@ -23,6 +23,7 @@ from ..assemble import (
     read_weight,
     split_classes,
 )
+from ..chunks import is_chunked
 from ..grams import RandomFeatures
 from ..losses import Loss
 from ..losses.base import BoundLoss
@@ -195,6 +196,8 @@ class Streaming(MKLEstimator):
         True
         """
         begun = time.perf_counter()
+        if is_chunked(X):
+            raise TypeError("X is of Dask, all chunks of it: use fit, or partial_fit on one computed chunk at a time.")
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         if total is not None:

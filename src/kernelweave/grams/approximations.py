@@ -216,11 +216,12 @@ class PivotedCholesky(Approximation):
 class SharedBasis(Approximation):
     """One basis for all kernels on the same columns: ``K_k = Q S_k Q'``, with a small core ``S_k`` for each kernel.
 
-    Kernels that differ in a width hold nearly the same functions. The basis is a few of their own columns
-    ``k(., z)``, chosen among all kernels and shared landmarks by a pivoted factorisation on some samples; each kernel is
-    then what `Nystroem` makes of it at the landmarks, projected on the basis. Memory and time for the samples are those
-    of one kernel of rank ``rank``, however many kernels there are, and so is prediction. Kernels on other columns get a
-    part of the basis of their own. Banks of kernels that have little in common gain nothing.
+    Kernels that differ in a width hold nearly the same functions. A pool of their own columns ``k(., z)``, three times
+    ``rank`` of them, is chosen among all kernels and shared landmarks by a pivoted factorisation on some samples; the
+    basis is what holds most of the kernels' traces in their span, and each kernel is what `Nystroem` makes of it at the
+    landmarks, projected on the basis. Memory and time for the samples are those of one kernel of rank ``rank``, however
+    many kernels there are, and prediction evaluates the pool only. Kernels on other columns get a part of the basis of
+    their own. Banks of kernels that have little in common gain nothing.
 
     The error reported of a kernel is the mean distance of its diagonal from that of ``Q S_k Q'``, as a share of its
     trace, on up to 500 samples.
@@ -228,9 +229,9 @@ class SharedBasis(Approximation):
     Parameters
     ----------
     rank : int or None, default=200
-        Most functions for the kernels on the same columns.
+        Most columns of the basis for the kernels on the same columns of X.
     tol : float, optional
-        With it, the basis has the fewest functions in which no kernel misses more than this share of its trace. Where
+        With it, the basis is of the fewest functions in which no kernel misses more than this share of its trace. Where
         ``rank`` or the landmarks given stop that, the reported loss is larger.
     landmarks : "uniform", "kmeans", "leverage" or array of shape (p, d), default="uniform"
         As in `Nystroem`.

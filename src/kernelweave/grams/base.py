@@ -139,7 +139,7 @@ class EntryGram(CombinableGram):
 
 
 class FactorGram(GramStack):
-    """Kernels held as features, ``K_k = V_k V_k'``, side by side, or as parts of one basis: sums over chunks of samples.
+    """Kernels held as features, ``K_k = V_k V_k'``, side by side or in one basis: sums over chunks of samples.
 
     Vectors with an entry per sample, or per column of the features, live where the features are.
     """
@@ -159,6 +159,14 @@ class FactorGram(GramStack):
     def unfold(self, z: Array) -> Array:  # (r,) or (r, c) -> (D,) or (D, c)
         """Return the transpose of `fold`: from sums of the basis to sums of the kernels' features."""
         return z
+
+    def on(self, features: Array) -> FactorGram:
+        """Return the same kernels on other samples, given by their features."""
+        raise TypeError(f"{type(self).__name__} holds no features that others could take the place of.")
+
+    def rescaled(self, factors: np.ndarray) -> FactorGram:
+        """Return the same with each kernel times its factor."""
+        raise TypeError(f"{type(self).__name__} holds no features that could be scaled.")
 
     def core(self, weights: np.ndarray) -> Array | None:  # (r, r)
         """Return the weighted sum of the kernels in the basis they share, or None where they share none."""

@@ -1,4 +1,4 @@
-"""One basis for many kernels: a few of their own functions, chosen on some samples, and a small core for each kernel."""
+"""One basis for many kernels: functions of their own, chosen on some samples, and a small core for each kernel."""
 
 from __future__ import annotations
 
@@ -100,6 +100,7 @@ class BasisMaps:
         starts = np.cumsum([0, *(ranks[k] for k in range(len(ranks)))])
         functions, coefs, owners = [], [], []
         for own, mix, part in zip(self.basis.sources, self.basis.mixes, self.parts, strict=True):
+            assert isinstance(own, Functions)
             found = {}
             for k, root in zip(part.kernels.tolist(), part.roots, strict=True):
                 block = z[int(starts[k]) : int(starts[k + 1]), ...]
@@ -135,7 +136,9 @@ class BasisPredictor:
         """Return the values of each part for the rows of X; they sum to `decide`."""
         xp, empty = namespace(self.empty), self.empty
         shape = (parts, *empty.shape[1:])
-        summed = [self._summed(coef, owner[list(own)], parts) for coef, own in zip(self.coefs, self.kernels, strict=True)]
+        summed = [
+            self._summed(coef, owner[list(own)], parts) for coef, own in zip(self.coefs, self.kernels, strict=True)
+        ]
         blocks = [xp.zeros((0, *shape), dtype=empty.dtype, device=device_of(empty))]
         for rows, piece in pieces(X, sum(own.width for own in self.functions)):
             total = xp.zeros((rows.stop - rows.start, *shape), dtype=empty.dtype, device=device_of(empty))

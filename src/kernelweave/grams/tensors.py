@@ -75,7 +75,9 @@ class TensorGram(GramStack):
         n, m = self.shape
         size = readable(n * n * m * np.dtype(dtype_name(self.X)).itemsize)
         where = f"on {device_of(self.X)}"
-        return f"dense {dtype_name(self.X)} {where}, {size}" if self.matrices else f"computed in blocks {where}, of {size}"
+        return (
+            f"dense {dtype_name(self.X)} {where}, {size}" if self.matrices else f"computed in blocks {where}, of {size}"
+        )
 
     @property
     def on_demand(self) -> bool:

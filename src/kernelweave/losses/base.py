@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -170,14 +170,13 @@ class Loss(BaseEstimator):
         """Second derivative of the total loss times ``x``."""
         return self.curvature(f, y, C) * x
 
-    def curvature_between(self, f: Array, i: int, j: int, y: Array, C: Array) -> Array | None:
-        """Return the second derivative of each sample's loss by its decision values i and j; None where it is zero.
+    def curvature_between(self, f: Array, y: Array, C: Array) -> Callable[[int, int], Array | None]:
+        """Return what gives the second derivatives of the losses by decision values i and j of a sample; None for zero.
 
         For losses that are a sum over samples.
         """
-        if f.ndim == 1:
-            return self.curvature(f, y, C)
-        return self.curvature(f, y, C)[:, i] if i == j else None
+        bend = self.curvature(f, y, C)
+        return lambda i, j: bend if f.ndim == 1 else (bend[:, i] if i == j else None)
 
     def terms(self, y: Array, C: Array) -> DualTerms | None:
         """Describe the dual as a sum over single duals, or return None where it is none."""
@@ -460,9 +459,9 @@ class BoundLoss:
         """Second derivative of the total loss times ``x``."""
         return self.loss.curvature_times(f, x, self.y, self._cost)
 
-    def curvature_between(self, f: Array, i: int, j: int) -> Array | None:  # (n,)
-        """Second derivative of each sample's loss by its decision values i and j; None where it is zero."""
-        return self.loss.curvature_between(f, i, j, self.y, self._cost)
+    def curvature_between(self, f: Array) -> Callable[[int, int], Array | None]:
+        """Return what gives the second derivative of each sample's loss by its decision values i and j, (n,)."""
+        return self.loss.curvature_between(f, self.y, self._cost)
 
     def dual(self, beta: Any) -> Array:
         """Dual value of each sample, or dual; the sum is the total, and only meaningful for feasible ``beta``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -116,9 +117,9 @@ class Softmax(_AllClasses):
         p = self.probabilities(f)
         return C[:, None] * p * (x - namespace(x).sum(p * x, axis=1, keepdims=True))
 
-    def curvature_between(self, f: Array, i: int, j: int, y: Array, C: Array) -> Array:
+    def curvature_between(self, f: Array, y: Array, C: Array) -> Callable[[int, int], Array | None]:
         p = self.probabilities(f)
-        return C * p[:, i] * (float(i == j) - p[:, j])
+        return lambda i, j: C * p[:, i] * (float(i == j) - p[:, j])
 
     def dual(self, beta: Array, y: Array, C: Array) -> Array:
         shares = own_class(beta, y) - beta / C[:, None]

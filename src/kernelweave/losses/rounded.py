@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,9 @@ class RoundedLoss(BoundLoss):
     def value(self, f: Any) -> Array:
         beta = self._answer(f)[0]
         xp = namespace(beta)
-        apart = beta * f + (beta - self.near) ** 2 / (2.0 * (self.rate if beta.ndim == self.rate.ndim else self.rate[:, None]))
+        apart = beta * f + (beta - self.near) ** 2 / (
+            2.0 * (self.rate if beta.ndim == self.rate.ndim else self.rate[:, None])
+        )
         return self.base.dual(beta) - (apart if self.base.terms is not None else xp.sum(apart, axis=1))
 
     def slope(self, f: Any) -> Array:
@@ -94,13 +97,14 @@ class RoundedLoss(BoundLoss):
         mean = xp.sum(inside, axis=1, keepdims=True) / count
         return self.rate[:, None] * xp.where(give, x - mean, 0.0 * x)
 
-    def curvature_between(self, f: Array, i: int, j: int) -> Array | None:
+    def curvature_between(self, f: Array) -> Callable[[int, int], Array | None]:
         give = self._answer(f)[1]
         if self.base.terms is not None:
-            return give if give.ndim == 1 else (give[:, i] if i == j else None)
+            return lambda i, j: give if give.ndim == 1 else (give[:, i] if i == j else None)
         xp = namespace(f)
         inside = xp.astype(give, f.dtype)
-        return self.rate * inside[:, i] * (float(i == j) - inside[:, j] / xp.sum(inside, axis=1))
+        share = inside / xp.sum(inside, axis=1, keepdims=True)
+        return lambda i, j: self.rate * inside[:, i] * (float(i == j) - share[:, j])
 
     def best_bias(self, f: Array, total: float = 0.0, near: Any = None) -> Any:
         """Return the bias, one for each column, at which the duals sum to ``total``."""

@@ -28,6 +28,7 @@ PRECISE = 1e-11  # relative gap to which problems of TINY size are solved, where
 ENDING = 6  # judgements in a row without a better gap after which a problem of TINY size is at its end
 EXTRA = 30  # judgements that it may take from the gap asked for to there
 WAIT, WAIT_EACH = 5.0, 2e-6  # seconds of CPU, in all and for each entry of the kernels, that "auto" takes in any case
+LOOKS = 10  # judgements before which no rate is known, as code may be compiled in the first steps
 LONGER = 1.0  # times what it took so far that is still worth waiting for
 PATIENCE = 100  # judgements without a gap one per cent better after which a solver is taken to be at its end
 
@@ -296,8 +297,8 @@ class _Run:
         """
         spent = time.thread_time() - self.cpu
         self.marks.append((spent, gap))
-        if spent < self.waits or gap <= tol:
-            return spent >= self.waits
+        if spent < self.waits or len(self.marks) < LOOKS or gap <= tol:
+            return spent >= self.waits and len(self.marks) >= LOOKS
         before = next((mark for mark in self.marks if mark[0] >= 0.5 * spent), self.marks[-1])
         fall = np.log(before[1] / gap) if np.isfinite(before[1]) and gap > 0 else 0.0
         return bool(np.log(gap / tol) * (spent - before[0]) > LONGER * spent * fall)
@@ -313,6 +314,8 @@ class _Run:
         while self.iteration < max_iter:
             self.iteration += 1
             ready, up = self.solver.step(self.problem, state), late()
+            if self.iteration == 1:
+                self.cpu = time.thread_time()  # in the first step code is compiled
             over = time.thread_time() - self.cpu > self.waits
             if not ready and not up and not over and self.iteration < max_iter:
                 continue

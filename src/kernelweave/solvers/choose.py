@@ -108,7 +108,7 @@ def _on_factors(problem: Problem, tol: float) -> Solver:
     if host and loss.quadratic and factors(problem).columns >= SETTINGS.slim * problem.n:
         return SQP()  # kernels between samples are the smaller side
     if loss.smooth and (not loss.quadratic or not loss.box.bounded):
-        return Newton()
+        return Newton() if host or factors(problem).columns > SETTINGS.wide else NewtonCG()
     if not host or problem.dual_sum:
         return Interior()
     n, columns = problem.n, factors(problem).columns

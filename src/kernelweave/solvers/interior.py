@@ -26,6 +26,7 @@ class InteriorSettings:
     correctors: int = 3  #: directions added for centrality, while they lengthen the step
     longer: float = 0.1  #: by which, and by a tenth of itself, a corrector is to lengthen the step
     smooth: float = 30.0  #: samples that the barrier of one weight counts for
+    part: float = 0.005  #: share of the samples that the barrier of all weights counts for, at least
     span: float = 10.0  #: how far from the aim a product may lie before a corrector minds
     coarse: float = 1e-2  #: gap at which an answer on some samples is left for all of them
     close: float = 0.03  #: error of a direction, in units of the gap
@@ -287,7 +288,7 @@ def _size(terms: DualTerms, parts: list[Part], unit: float) -> Array:  # (n,)
 def barrier_count(gram: FactorGram) -> float:
     """Return how many samples the barrier of the weights counts for."""
     n, m = gram.shape
-    return min(2.0 * n, SETTINGS.smooth * m)
+    return min(2.0 * n, max(SETTINGS.smooth * m, SETTINGS.part * n))
 
 
 def mean_product(state: InteriorState) -> float:

@@ -1,4 +1,4 @@
-"""Newton's method on an augmented Lagrangian, by products only: corners of the loss, rounded less from round to round."""
+"""Newton's method on an augmented Lagrangian: corners of the loss, rounded less from round to round."""
 
 from __future__ import annotations
 
@@ -79,8 +79,10 @@ class Lagrangian(Solver):
 
     def refuse(self, problem: Problem) -> str | None:
         terms = problem.loss.terms
-        if terms is not None and not bool(namespace(terms.lower).all(namespace(terms.lower).isfinite(terms.upper - terms.lower))):
-            return f"rounds corners of losses whose duals are bounded, and those of {problem.loss} are not: use 'newton-cg'."
+        if terms is not None and not bool(
+            namespace(terms.lower).all(namespace(terms.lower).isfinite(terms.upper - terms.lower))
+        ):
+            return f"rounds corners of losses with bounded duals, and those of {problem.loss} are not: use 'newton-cg'."
         return no_gradient(problem)
 
     def init(self, problem: Problem, start: Any, tol: float) -> LagrangianState:

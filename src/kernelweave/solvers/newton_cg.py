@@ -300,7 +300,7 @@ class _System:
         return SETTINGS.direct if gram.on_host else SETTINGS.direct_device
 
     def _in_basis(self, gram: FactorGram) -> tuple[Array, Array] | None:
-        """Solve for ``y = Q'x`` (r, c): ``y = Q'r - W T y``, with ``S = Q T Q'`` and ``W = Q' L'' Q``; None if that fails.
+        """Solve for ``y = Q'x`` (r, c): ``y = Q'r - W T y`` with ``S = Q T Q'``, ``W = Q' L'' Q``; None if that fails.
 
         Rows of matrices are ordered by class, then by column of the basis.
         """
@@ -329,10 +329,11 @@ class _System:
     def _bent_basis(self, basis: FactorGram, c: int) -> Array:  # (c r, c r)
         """Return ``Q' L'' Q``."""
         xp, loss, rows = namespace(self.f), self.problem.loss, []
+        bend = loss.curvature_between(self.f)
         blocks: dict[tuple[int, int], Array] = {}
         for i in range(c):
             for j in range(i + 1):
-                theta = loss.curvature_between(self.f, i, j)
+                theta = bend(i, j)
                 if theta is None:
                     blocks[i, j] = xp.zeros((basis.columns,) * 2, dtype=xp.float64, device=device_of(self.f))
                 else:

@@ -28,6 +28,7 @@ class ReducedSettings:
     vanished: float = 1e-14  #: share of the largest eigenvalue of the weights' Jacobian that counts as none
     least: int = 2000  #: samples to begin with, at least
     per_column: int = 5  #: samples to begin with, for each column
+    part: int = 200  #: of how many samples there is one to begin with, at least: costs that much larger fit too well
     worth: int = 8  #: how many times more samples there must be for that
 
 
@@ -200,7 +201,7 @@ class _SplitRoot:
 
 
 class _WholeRoot:
-    """A root of ``S_w + 2 [S_k z] J [S_k z]'``, where kernels share a basis: as large as that, however many."""
+    """A root of ``S_w + 2 [S_k z] J [S_k z]'``, where kernels share a basis: of its size, however many they are."""
 
     def __init__(self, core: Array, gram: FactorGram, u: Array, jacobian: np.ndarray):
         xp, g = namespace(core), gram.outputs(u)
@@ -297,7 +298,8 @@ def drawn_by_weight(
 
 def sample_of(problem: Problem) -> Problem | None:
     """Return the problem on few samples at as much more cost, if there are many; its answer is a good beginning."""
-    n, few = problem.n, max(SETTINGS.least, SETTINGS.per_column * factors(problem).columns)
+    n = problem.n
+    few = max(SETTINGS.least, SETTINGS.per_column * factors(problem).columns, n // SETTINGS.part)
     if n < SETTINGS.worth * few:
         return None
     rows = np.sort(np.random.default_rng(0).choice(n, few, replace=False, shuffle=False))

@@ -62,6 +62,7 @@ class SQPSettings:
     astray: float = 2.0  #: times the violation: a model in which it grows beyond that is left
     poor: float = 1e-3  #: step within a model below which it is left
     rough: float = 0.1  #: share of its violation to which a quadratic programme is solved
+    alone: float = 0.03  #: the same where it is the problem itself, weights being fixed
     inner: float = 0.01  #: share of the violation below which neither need go
     inner_goal: float = 0.1  #: share of the round's goal below which neither need go
     budget: int = 12  #: pair steps in one quadratic programme, per sample
@@ -74,7 +75,7 @@ class SQPSettings:
     trials: int = 40  #: of either
     rounding: float = 1e-13  #: relative error of a slope: a fall that cannot be told from none is taken
     golden: int = 12  #: trials of the primal's scale
-    share: float = 0.25  #: of the stored kernels' bytes that the block may take
+    share: float = 0.15  #: of the stored kernels' bytes that the block may take
     least: int = 2**25  #: bytes that it always may
 
 
@@ -120,6 +121,7 @@ class Local:
     row: np.ndarray  # (u,) row of each sample in these, -1 where it has none
     made: np.ndarray  # (1,) rows that are given
     weights: np.ndarray | None = None  # (a,)
+    image: np.ndarray | None = None  # (u,) the combined kernel times the last step, where one programme was all of it
     steps: int = 0
 
     def gradient(self, weights: np.ndarray) -> np.ndarray:
@@ -261,6 +263,8 @@ class SQP(Solver):
 def _first_size(problem: Problem) -> int:
     """Return how many samples the first round works on."""
     n, m = problem.gram.shape
+    if problem.penalty.fixed and isinstance(problem.gram, EntryGram) and problem.gram.stored is not None:
+        return n  # one quadratic programme is all there is
     if n <= (SETTINGS.staged if problem.penalty.on_simplex else SETTINGS.small):
         return n
     return int(np.clip(SETTINGS.third * n, *SETTINGS.few)) if m > SETTINGS.many else SETTINGS.first
@@ -479,6 +483,7 @@ def _model(
     The penalty is kept as it is and only the energies are taken as linear; quadratic programmes lead there.
     """
     local, box, penalty = state.local, state.local.box, state.local.penalty
+    local.image = None
     beta, q, first, enough = local.beta.copy(), local.q, violation, max(SETTINGS.model * violation, 4.0 * eps)
     turned = np.zeros(beta.size)  # K_w times the step
     for trial in range(1 if penalty.fixed else SETTINGS.models):
@@ -489,8 +494,10 @@ def _model(
                 break
         before, last = gradient.copy(), beta.copy()
         programme = _Programme(state, q, gradient, beta)
-        rough = SETTINGS.rough if state.tol >= SETTINGS.fine else SETTINGS.inner
+        rough = SETTINGS.alone if penalty.fixed else SETTINGS.rough
+        rough = rough if state.tol >= SETTINGS.fine else SETTINGS.inner
         if not programme.solve(max(eps, rough * min(violation, state.unit))) or penalty.fixed:
+            local.image = gradient - before - box.ridge * (beta - last) if penalty.fixed else None
             break
         delta = beta - last
         image = gradient - before - box.ridge * delta - programme.correction(delta)
@@ -665,7 +672,9 @@ def _advance(
     index = np.flatnonzero(np.abs(delta) > _dust(beta))
     if index.size == 0:
         return 1.0, 0.0
-    if block.held:
+    if local.image is not None and local.kernels.size == 1 and weights[0] > 0:
+        columns = local.image[:, None] / weights[0]
+    elif block.held:
         rows = (block.stack, block.samples, block.kernels, block.entries, block.slot, block.count)
         columns = products(*rows, index, delta[index]) * block.scale
         columns = columns if local.place.size == block.kernels.size else columns[:, local.place]

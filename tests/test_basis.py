@@ -1,0 +1,194 @@
+"""One basis for many kernels: against exact kernels, against the dense Gram of what it is, in every estimator."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import kernelweave as kw
+from kernelweave import grams, losses, penalties
+from kernelweave import kernels as K
+from reference import optimum_of
+from registry import CASES, targets_for
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(120, 4))
+Y = X[:, 0] * X[:, 1] + 0.5 * X[:, 2]
+BANK = [
+    *(K.RBF(gamma=gamma) for gamma in (0.01, 0.1, 0.5)),
+    K.Linear(on=[0, 1]),
+    K.RBF(gamma=0.5, on=[0, 1]),
+    K.Linear(),
+]
+
+
+def made(rank=200, normalize="trace", bank=BANK, **given):
+    share = np.full(len(X), 1 / len(X))
+    return kw.SharedBasis(rank=rank, **given).factorise(bank, X, share=share, normalize=normalize, random_state=0)
+
+
+def dense(gram):
+    m = gram.shape[1]
+    return kw.DenseGram(np.stack([gram.combine(np.arange(gram.shape[0]), row) for row in np.eye(m)], axis=2))
+
+
+def test_with_as_many_functions_as_samples_kernels_are_themselves():
+    found = made(rank=len(X), normalize=None)
+    assert found.lost.max() < 1e-6
+    for k, kernel in enumerate(BANK):
+        np.testing.assert_allclose(found.gram.combine(np.arange(len(X)), np.eye(6)[k]), kernel(X), atol=1e-5)
+
+
+def test_products_are_those_of_the_dense_stack():
+    gram = made(rank=20).gram
+    stack, rng = dense(gram), np.random.default_rng(1)
+    beta, weights, rows = rng.normal(size=len(X)), rng.random(6), np.arange(0, 120, 7)
+    np.testing.assert_allclose(gram.energies(beta), stack.energies(beta))
+    np.testing.assert_allclose(gram.decision(beta, weights), stack.decision(beta, weights))
+    np.testing.assert_allclose(gram.products(beta), stack.products(beta), atol=1e-10)
+    np.testing.assert_allclose(gram.diagonal(), stack.diagonal())
+    np.testing.assert_allclose(gram.mean_diagonal(), stack.diagonal().mean(axis=0))
+    np.testing.assert_allclose(gram.take(rows).energies(beta[rows]), stack.take(rows).energies(beta[rows]))
+    np.testing.assert_allclose(gram.only(np.array([4, 1])).energies(beta), gram.energies(beta)[[4, 1]])
+    np.testing.assert_allclose(gram.only(np.array([3])).energies(beta), gram.energies(beta)[[3]])
+    np.testing.assert_allclose(gram.rescaled(weights).energies(beta), weights * gram.energies(beta))
+    columns = gram.weighted_columns(beta[rows], rows, rows, np.array([0, 5]))
+    np.testing.assert_allclose(columns, stack.weighted_columns(beta[rows], rows, rows, np.array([0, 5])), atol=1e-10)
+    np.testing.assert_allclose(gram.weighted(beta**2), made_features(gram).weighted(beta**2), atol=1e-9)
+
+
+def made_features(gram):
+    """The features that the basis stands for, written out."""
+    V = np.stack([gram.basis.matvec(gram.fold(column)) for column in np.eye(int(gram.ranks.sum()))], axis=1)
+    return grams.LowRankGram(V, gram.ranks)
+
+
+@pytest.mark.parametrize("solver", ["interior", "newton", "newton-cg", "lagrangian", "ssnal", "sqp"])
+@pytest.mark.parametrize("penalty", [penalties.L1(), penalties.Lp(2.0)], ids=["l1", "l2"])
+def test_solvers_agree_with_the_dense_twin(solver, penalty):
+    gram = made(rank=20).gram
+    loss = losses.Logistic() if solver in ("newton", "newton-cg") else losses.Hinge()
+    bound = loss.bind(np.sign(Y), 2.0)
+    found = kw.solve(kw.Problem(gram, bound, penalty), solver, tol=1e-6)
+    exact = kw.solve(kw.Problem(dense(gram), bound, penalty), tol=1e-7)
+    assert found.converged
+    assert found.certificate.upper == pytest.approx(exact.certificate.upper, rel=2e-6)
+
+
+def test_optimum_is_clarabel_s():
+    gram = made(rank=15).gram
+    for penalty in (penalties.L1(), penalties.Lp(4 / 3)):
+        problem = kw.Problem(gram, losses.Hinge().bind(np.sign(Y), 3.0), penalty)
+        twin = kw.Problem(dense(gram), problem.loss, penalty)
+        assert kw.solve(problem, tol=1e-7).certificate.upper == pytest.approx(optimum_of(twin).value, rel=1e-5)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_every_loss_is_certified_on_a_basis_and_on_exact_kernels_of_tensors(case):
+    torch = pytest.importorskip("torch")
+    gram, rng = made(rank=20, bank=BANK[:3]).gram, np.random.default_rng(2)
+    bound = case.bind(rng, len(X), 2.0, Y)
+    tensors = grams.TensorGram(BANK[:3], torch.from_numpy(X))
+    for stack in (gram, tensors):
+        problem = kw.Problem(stack, bound, penalties.Lp(2.0), case.dual_sums[0])
+        assert kw.solve(problem, tol=1e-3).converged
+
+
+@pytest.mark.parametrize(("loss", "sums"), [("hinge", None), ("logistic", 0.0)])
+def test_rows_of_duals_on_tensors_have_the_optimum_of_numpy(loss, sums):
+    torch = pytest.importorskip("torch")
+    joint = {"hinge": losses.CrammerSinger(), "logistic": losses.Softmax()}[loss]
+    few, bank = X[:40], BANK[:3]
+    bound = joint.bind(targets_for(joint, np.random.default_rng(3), 40, Y[:40]), 1.0)
+    stored, device = kw.DenseGram(np.stack([k(few) for k in bank], axis=2)), torch.from_numpy(few)
+    exact = kw.solve(kw.Problem(stored, bound, penalties.Lp(2.0), sums), tol=1e-6)
+    for stack in (grams.TensorGram(bank, device), grams.TensorGram(bank, device, stored=False, room=0.0)):
+        found = kw.solve(kw.Problem(stack, bound, penalties.Lp(2.0), sums), tol=1e-5)
+        assert found.converged
+        assert found.certificate.upper == pytest.approx(exact.certificate.upper, rel=2e-5)
+
+
+def test_a_tolerance_is_met_by_the_worst_kernel_and_less_takes_more_functions():
+    loose, tight = (made(rank=None, tol=tol, bank=BANK[:3]) for tol in (0.1, 0.01))
+    assert loose.gram.columns < tight.gram.columns
+    assert tight.lost.max() < 0.02
+
+
+@pytest.mark.parametrize(
+    ("given", "word"),
+    [({"rank": 0}, "rank"), ({"rank": None}, "rank"), ({"tol": 2.0}, "tol"), ({"landmarks": "no"}, "landmarks")],
+)
+def test_parameters_that_make_no_sense_are_refused_in_a_sentence(given, word):
+    with pytest.raises(ValueError, match=word):
+        made(**given)
+
+
+def test_samples_that_are_nowhere_a_number_are_told():
+    wild = X.copy()
+    wild[3] = 1e200
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        kw.MKLClassifier([K.Polynomial(degree=3)], approximation="shared").fit(wild, Y > 0)
+
+
+ESTIMATORS = [
+    (kw.MKLClassifier(BANK, approximation="shared", random_state=0), Y > 0),
+    (kw.MKLClassifier(BANK, approximation=kw.SharedBasis(rank=30), random_state=0), np.digitize(Y, [-0.5, 0.5])),
+    (kw.MKLClassifier(BANK, approximation="shared", multiclass="joint", random_state=0), np.digitize(Y, [-0.5, 0.5])),
+    (kw.MKLRegressor(BANK, approximation="shared", random_state=0), Y),
+    (kw.MKLRegressor(BANK, approximation="shared", loss="epsilon_insensitive", random_state=0), Y),
+    (kw.MKLSurvival(BANK, approximation="shared", random_state=0), np.column_stack([Y > -0.5, np.exp(-Y)])),
+    (kw.MKLOutlierDetector(BANK, approximation="shared", random_state=0), None),
+]
+
+
+@pytest.mark.parametrize(("model", "y"), ESTIMATORS, ids=range(len(ESTIMATORS)))
+def test_every_estimator_takes_it(model, y, tmp_path):
+    model = clone(model).fit(X, y) if y is not None else clone(model).fit(X)
+    values = model.predict(X)
+    assert model.dual_gap_ <= 1e-3
+    assert model.approximation_error_.shape == (6,)
+    assert model.approximation_error_.max() < 0.6
+    shares = model.contributions(X)
+    parts = shares.reshape(len(X), shares.shape[1], -1).sum(axis=1).squeeze()
+    score = getattr(model, "decision_function", model.predict)(X)
+    constant = np.median((score - parts).reshape(len(X), -1), axis=0)
+    np.testing.assert_allclose(score, parts + constant.squeeze(), atol=1e-8)
+    pytest.importorskip("skops")
+    kw.save(model, tmp_path / "model")
+    assert np.array_equal(kw.load(tmp_path / "model").predict(X), values)
+
+
+def test_a_part_without_a_kernel_of_any_size_is_left_out():
+    flat = np.column_stack([X[:, :2], np.ones(len(X))])
+    bank = [K.RBF(gamma=0.5, on=[0, 1]), K.Linear(on=2), K.Linear(on=[0, 1])]
+    with pytest.warns(UserWarning, match="get weight 0"):
+        model = kw.MKLClassifier(bank, approximation="shared", normalize="center", random_state=0).fit(flat, Y > 0)
+    assert model.weights_[1] == 0.0
+    assert model.score(flat, Y > 0) > 0.7
+
+
+def test_tensors_give_what_numpy_gives():
+    torch = pytest.importorskip("torch")
+    for approximation in ("shared", None):
+        here = kw.MKLClassifier(BANK, approximation=approximation, random_state=0, tol=1e-5).fit(X, Y > 0)
+        there = clone(here).fit(torch.from_numpy(X), torch.from_numpy(Y > 0))
+        assert there.objective_ == pytest.approx(here.objective_, rel=2e-5)
+        values = there.decision_function(torch.from_numpy(X))
+        assert isinstance(values, torch.Tensor)
+        np.testing.assert_allclose(values.numpy(), here.decision_function(X), atol=0.05)
+    assert "on cpu" in there.storage_
+    assert there.contributions(torch.from_numpy(X)).shape == here.contributions(X).shape
+
+
+def test_kernels_not_known_to_be_definite_are_refused_on_tensors():
+    torch = pytest.importorskip("torch")
+    with pytest.raises(ValueError, match="psd='trust'"):
+        kw.MKLClassifier([K.Sigmoid()]).fit(torch.from_numpy(X), torch.from_numpy(Y > 0))
+
+
+def test_a_basis_that_does_not_fit_is_made_at_every_pass():
+    held = kw.MKLClassifier(BANK, approximation="shared", random_state=0, tol=1e-4).fit(X, Y > 0)
+    again = clone(held).set_params(memory=1000.0).fit(X, Y > 0)
+    assert "recomputed" in again.storage_
+    assert again.objective_ == pytest.approx(held.objective_, rel=2e-4)

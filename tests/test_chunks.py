@@ -1,0 +1,249 @@
+"""Rows in chunks: the answers of NumPy, from Dask arrays and DataFrames, from maps of files, and after lost workers."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import kernelweave as kw
+from kernelweave import chunks as chunks_module
+from kernelweave import kernels as K
+from kernelweave.chunks import read_chunks
+from kernelweave.grams import ChunkedGram, RecomputedGram
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
+distributed = pytest.importorskip("distributed")
+
+N, CHUNK = 400, 90
+BANK = K.rbf(gamma=[0.05, 0.3]) + K.linear() + K.rbf(gamma=0.5, on=[0, 1])
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+
+
+def draw(n=N, seed=0, dtype=float):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4)).astype(dtype)
+    return X, X[:, 0] * X[:, 1] + np.sin(2.0 * X[:, 2]) + 0.3 * rng.normal(size=n)
+
+
+def in_chunks(values, size=CHUNK):
+    return da.from_array(values, chunks=(size, *values.shape[1:]))
+
+
+def machine(kind=kw.MKLClassifier, **params):
+    return kind(BANK, random_state=0, **{"approximation": kw.Nystroem(rank=8), "tol": 1e-9, **params})
+
+
+def targets():
+    """Return estimators and targets of every task."""
+    _, value = draw()
+    labels, classes = (value > 0).astype(int), np.digitize(value, [-0.7, 0.7])
+    event = np.stack([np.arange(N) % 3 > 0, np.exp(-value)], axis=1)
+    return {
+        "hinge": (machine(solver="interior"), labels),
+        "hinge l1 without intercept": (machine(solver="interior", penalty="l1", fit_intercept=False), labels),
+        "logistic": (machine(loss="logistic", penalty="lp"), labels),
+        "classes": (machine(loss="squared_hinge", penalty="lp", solver="interior"), classes),
+        "softmax": (machine(loss="logistic", multiclass="joint", penalty="lp"), classes),
+        "squared": (machine(kw.MKLRegressor, loss="squared"), value),
+        "two targets": (machine(kw.MKLRegressor, penalty="lp", loss="squared"), np.stack([value, -value], axis=1)),
+        "insensitive": (machine(kw.MKLRegressor, penalty="lp", loss="epsilon_insensitive", solver="interior"), value),
+        "survival": (machine(kw.MKLSurvival, penalty="lp", tol=1e-8), event),
+    }
+
+
+@pytest.mark.parametrize("task", targets())
+def test_every_task_has_the_answer_of_numpy(task):
+    (X, _), (model, y) = draw(), targets()[task]
+    ours = pickle.loads(pickle.dumps(model)).fit(X, y)
+    theirs = model.fit(in_chunks(X), in_chunks(y))
+    assert theirs.dual_gap_ <= model.tol
+    assert "in 5 chunks" in theirs.storage_
+    assert_allclose(theirs.weights_, ours.weights_, atol=1e-8)
+    assert_allclose(theirs.approximation_error_, ours.approximation_error_, atol=1e-10)
+    predicted = theirs.predict(in_chunks(X, 150))
+    assert isinstance(predicted, da.Array)
+    assert predicted.chunks[0] == (150, 150, 100)
+    assert_allclose(predicted.compute(), ours.predict(X), atol=1e-6)
+    assert_allclose(theirs.predict(X), ours.predict(X), atol=1e-6)
+    assert theirs.score(in_chunks(X), in_chunks(y)) == pytest.approx(ours.score(X, y), abs=1e-6)
+
+
+@pytest.mark.parametrize("normalize", ["trace", "center", "diagonal", None])
+def test_features_made_at_each_pass_are_the_same(normalize):
+    X, value = draw()
+    model = machine(normalize=normalize, penalty="lp", loss="squared_hinge", solver="interior")
+    ours = model.fit(X, value > 0)
+    weights, decisions = ours.weights_, ours.decision_function(X)
+    for rows in (X, in_chunks(X)):
+        theirs = model.set_params(memory=1000).fit(rows, value > 0)
+        assert "recomputed from X at each pass" in theirs.storage_
+        assert_allclose(theirs.weights_, weights, atol=1e-8)
+        assert_allclose(theirs.decision_function(X), decisions, atol=1e-6)
+
+
+def test_products_are_those_of_features_in_one_array(rng):
+    X, _ = draw(dtype=np.float32)
+    made = kw.Nystroem(rank=6).factorise(
+        [k for kernel in BANK for k in kernel.resolve(X)], X, share=np.full(N, 1 / N), normalize="trace", random_state=0
+    )
+    held, rows = made.gram, read_chunks(in_chunks(X))
+    grams = [RecomputedGram(made.maps, X), *(ChunkedGram.of(rows, made.maps, stored) for stored in (True, False))]
+    theta, table, z = rng.random(N) * (rng.random(N) > 0.5), rng.normal(size=(N, 2)), rng.normal(size=held.columns)
+    index = np.array([3, 17, 200, 390])
+    for gram in grams:
+        assert gram.shape == held.shape
+        assert_allclose(gram.rmatvec(table), held.rmatvec(table), atol=2e-4)
+        assert_allclose(gram.matvec(z), held.matvec(z), atol=2e-4)
+        for some in (None, np.flatnonzero(theta)):
+            matrix, sums = gram.moments(theta, some)
+            assert_allclose(matrix, held.weighted(theta), atol=2e-4)
+            assert_allclose(sums, held.rmatvec(theta), atol=2e-4)
+        assert_allclose(gram.diagonal(), held.diagonal(), atol=2e-4)
+        assert_allclose(gram.take(index).features, held.features[index], atol=2e-4)
+
+
+def test_a_map_of_a_file_is_read_in_pieces(tmp_path):
+    X, value = draw()
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    model = machine(solver="interior", memory=1000).fit(mapped, value > 0)
+    assert "recomputed" in model.storage_
+    assert_allclose(model.weights_, machine(solver="interior").fit(X, value > 0).weights_, atol=1e-8)
+
+
+def test_frames_weights_and_lists():
+    pd = pytest.importorskip("pandas")
+    X, value = draw()
+    frame, y = pd.DataFrame(X, columns=list("abcd")), pd.Series(value > 0, name="y")
+    weight = np.arange(N) % 3 * 1.0  # rows of weight zero are left out
+    model = machine(loss="squared_hinge", penalty="lp", solver="interior")
+    ours = pickle.loads(pickle.dumps(model)).fit(frame, y, weight)
+    theirs = model.fit(dd.from_pandas(frame, npartitions=3), dd.from_pandas(y, npartitions=3), list(weight))
+    assert list(theirs.feature_names_in_) == list("abcd")
+    assert_allclose(theirs.weights_, ours.weights_, atol=1e-8)
+    assert (theirs.predict(dd.from_pandas(frame, npartitions=2)).compute() == ours.predict(frame)).all()
+
+
+def test_landmarks_come_from_some_chunks_of_many_rows(monkeypatch):
+    monkeypatch.setattr(chunks_module, "SAMPLE", 60)
+    monkeypatch.setattr(chunks_module, "ENTRIES", 0)
+    monkeypatch.setattr(chunks_module, "SAMPLED", 2)
+    X, _ = draw(5000)
+    sampled = read_chunks(in_chunks(X, 500)).sampled(np.random.RandomState(0))
+    assert len(sampled.sample) == 60
+    assert len(set(sampled.places // 500)) == 2
+    assert_allclose(sampled.sample, X[sampled.places])
+
+
+def hidden(values, sizes=True):
+    """Return a Dask array with a NaN in its fourth chunk."""
+    values = values.copy()
+    values[3 * CHUNK + 5, 2] = np.nan
+    return in_chunks(values)
+
+
+REFUSALS = {
+    "columns": (lambda X: da.from_array(X, chunks=(90, 2)), {}, "2 chunks along its columns"),
+    "sizes": (lambda X: in_chunks(X)[in_chunks(X)[:, 0] > 0], {}, r"unknown size: call X.compute_chunk_sizes\(\)"),
+    "NaN": (hidden, {}, r"NaN, in chunk 3 \(rows 270 to 359\)"),
+    "words": (lambda X: in_chunks(X.astype(str)), {}, "must hold real numbers"),
+    "exact kernels": (in_chunks, {"approximation": None}, "use kernels of samples and approximation='nystroem'"),
+    "missing": (in_chunks, {"missing": "absent"}, "fill the gaps first"),
+    "odds": (in_chunks, {"probability": True}, "use loss='logistic'"),
+    "products": (in_chunks, {"penalty": "spectral"}, "needs features that are held in memory"),
+    "no rows": (lambda X: in_chunks(X)[:0], {}, "no samples"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_bad_input_is_one_sentence(case):
+    (X, value), (build, params, sentence) = draw(), REFUSALS[case]
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        machine(**params).fit(build(X), value > 0 if case != "no rows" else [])
+
+
+def test_targets_of_other_libraries_are_refused():
+    torch = pytest.importorskip("torch")
+    X, value = draw()
+    with pytest.raises(TypeError, match="y is a torch Tensor and X"):
+        machine().fit(in_chunks(X), torch.asarray(value > 0))
+
+
+# --- workers -----------------------------------------------------------------------
+
+
+def slow(block, seconds=0.0):
+    time.sleep(seconds)
+    return block
+
+
+@pytest.fixture(scope="module")
+def client():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cluster = distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit="1GB"
+        )
+        with cluster, distributed.Client(cluster) as client:
+            yield client
+
+
+@pytest.mark.parametrize("memory", ["auto", 1000], ids=["kept by workers", "made at each pass"])
+def test_a_worker_that_is_killed_costs_time_and_not_the_answer(client, memory):
+    X, value = draw()
+    ours = machine(loss="squared_hinge", penalty="lp", solver="newton", tol=1e-6).fit(X, value > 0)
+    victim, killed = next(iter(client.run(os.getpid).values())), []
+
+    def kill():
+        time.sleep(0.4)
+        os.kill(victim, signal.SIGKILL)
+        killed.append(True)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    rows = in_chunks(X, 200).map_blocks(slow, seconds=0.02, dtype=float)
+    theirs = machine(loss="squared_hinge", penalty="lp", solver="newton", tol=1e-6, memory=memory).fit(rows, value > 0)
+    thread.join()
+    assert killed
+    assert theirs.dual_gap_ <= 1e-6
+    assert_allclose(theirs.weights_, ours.weights_, atol=1e-8)
+
+
+def test_an_interrupt_returns_the_best_point(client):
+    X, value = draw()
+    rows = in_chunks(X, 200)
+
+    def stop(iteration, certificate, point):
+        raise KeyboardInterrupt
+
+    made = kw.Nystroem(rank=5).factorise([K.RBF(gamma=0.3)], X, share=np.full(N, 1 / N), normalize=None, random_state=0)
+    gram = ChunkedGram.of(read_chunks(rows), made.maps, stored=False)
+    problem = kw.Problem(gram, kw.losses.SquaredHinge().bind(np.sign(value)), kw.penalties.Lp(2.0))
+    with pytest.warns(RuntimeWarning, match="interrupted"):
+        solution = kw.solve(problem, "newton", tol=1e-12, callbacks=[stop])
+    assert solution.status.name == "INTERRUPTED"
+    assert np.isfinite(solution.gap)
+
+
+def test_nobody_is_waited_for_in_vain(client, monkeypatch):
+    X, value = draw()
+    with dask.config.set({"kernelweave.timeout": 0.5}):
+        monkeypatch.setattr(chunks_module, "LOOK", 0.3)
+        with pytest.raises(TimeoutError, match=r"more than 0\.5 seconds"):
+            machine().fit(in_chunks(X, 200).map_blocks(slow, seconds=3.0, dtype=float), value > 0)
+    persisted = client.persist(in_chunks(X, 200))
+    fitted = machine(loss="squared_hinge", penalty="lp").fit(persisted + 0.0, value > 0)
+    assert (fitted.predict(persisted).compute() == fitted.predict(X)).all()
+    client.close()
+    with pytest.raises(RuntimeError, match="has gone away"):
+        machine().fit(persisted, value > 0)
