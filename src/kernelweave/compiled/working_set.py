@@ -270,42 +270,44 @@ def pairs(gradient, beta, diagonal, ridge, lower, upper, kink, rows, have, eps, 
 
 
 @njit(**FAST)
-def products(stack, samples, kernels, block, slot, count, index, delta):
-    """Sum of ``delta_i`` times the kernels between sample ``index_i`` of the set and all of it, (set, kernels)."""
-    m, u = kernels.size, samples.size
-    held = np.empty(index.size, np.int64)
-    step = np.empty(index.size, block.dtype)
-    many = 0
-    out = np.zeros(u * m)
-    target = out.reshape(u, m)
+def hold_rows(index, stack, samples, kernels, block, slot, count):
+    """Give the samples ``index`` of the set rows of the block, as long as there are some."""
+    for i in index:
+        hold_row(i, stack, samples, kernels, block, slot, count)
+
+
+@njit(**FAST)
+def products(stack, samples, kernels, block, slot, index, delta, out, first, last):
+    """Leave in ``out`` (set, kernels), from sample ``first`` to ``last``, sums of ``delta_i`` times row ``index_i``."""
+    m, many = kernels.size, 0
+    held, step = np.empty(index.size, np.int64), np.empty(index.size, block.dtype)
+    rest, steps = np.empty(index.size, np.int64), np.empty(index.size)
+    left = 0
     for r in range(index.size):
-        hold_row(index[r], stack, samples, kernels, block, slot, count)
         if slot[index[r]] >= 0:
             held[many], step[many] = slot[index[r]], delta[r]
             many += 1
-    for start in range(0, u * m, CHUNK):
-        stop = min(start + CHUNK, u * m)
+        else:
+            rest[left], steps[left] = samples[index[r]], delta[r]
+            left += 1
+    flat = out.reshape(-1)
+    for start in range(first * m, last * m, CHUNK):
+        stop = min(start + CHUNK, last * m)
+        flat[start:stop] = 0.0
         r = 0
         while r + 4 <= many:
             d0, d1, d2, d3 = step[r], step[r + 1], step[r + 2], step[r + 3]
             r0, r1 = block[held[r]].reshape(-1), block[held[r + 1]].reshape(-1)
             r2, r3 = block[held[r + 2]].reshape(-1), block[held[r + 3]].reshape(-1)
             for c in range(start, stop):
-                out[c] += d0 * r0[c] + d1 * r1[c] + d2 * r2[c] + d3 * r3[c]
+                flat[c] += d0 * r0[c] + d1 * r1[c] + d2 * r2[c] + d3 * r3[c]
             r += 4
         while r < many:
             d, row = step[r], block[held[r]].reshape(-1)
             for c in range(start, stop):
-                out[c] += d * row[c]
+                flat[c] += d * row[c]
             r += 1
-    rest, steps = np.empty(index.size - many, np.int64), np.empty(index.size - many)
-    left = 0
-    for r in range(index.size):
-        if slot[index[r]] < 0:
-            rest[left], steps[left] = samples[index[r]], delta[r]
-            left += 1
-    add_columns(stack, steps, rest, samples, kernels, target)
-    return target
+    add_columns(stack, steps[:left], rest[:left], samples[first:last], kernels, out[first:last])
 
 
 @njit(**FAST)

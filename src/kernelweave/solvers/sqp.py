@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -665,8 +666,6 @@ def _advance(
     problem: Problem, state: SQPState, beta: np.ndarray, level: float, weights: np.ndarray
 ) -> tuple[float, float]:
     """Move towards ``beta`` as far as the objective falls; how far, from 0 to 1, and about how much it fell."""
-    from ..compiled.working_set import products
-
     local, block, box = state.local, state.block, state.local.box
     delta = beta - local.beta
     index = np.flatnonzero(np.abs(delta) > _dust(beta))
@@ -675,8 +674,7 @@ def _advance(
     if local.image is not None and local.kernels.size == 1 and weights[0] > 0:
         columns = local.image[:, None] / weights[0]
     elif block.held:
-        rows = (block.stack, block.samples, block.kernels, block.entries, block.slot, block.count)
-        columns = products(*rows, index, delta[index]) * block.scale
+        columns = _block_products(block, index, delta[index])
         columns = columns if local.place.size == block.kernels.size else columns[:, local.place]
     else:
         samples = block.samples
@@ -691,6 +689,18 @@ def _advance(
     local.g += columns if t == 1.0 else t * columns
     local.q = np.maximum(local.q + t * (2.0 * along + t * bend), 0.0)
     return t, -0.5 * t * slope
+
+
+def _block_products(block: Block, index: np.ndarray, delta: np.ndarray) -> np.ndarray:
+    """Return the sum of ``delta_i`` times the kernels between sample ``index_i`` of the set and all of it."""
+    from ..compiled import threads
+    from ..compiled.working_set import hold_rows, products
+
+    rows, size = (block.stack, block.samples, block.kernels, block.entries, block.slot), block.samples.size
+    hold_rows(index, *rows, block.count)
+    out = np.empty((size, block.kernels.size))
+    threads.spread(partial(products, *rows, index, delta, out), size, index.size * out.size)
+    return out * block.scale
 
 
 def _dust(beta: np.ndarray) -> float:
