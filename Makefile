@@ -37,11 +37,12 @@ lint: $(VENV)/.with-lint
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# The site, into docs/_build/html; a warning is an error. The gallery is run, so it takes some minutes.
+# The site, into docs/_build/html; a warning is an error, and so is a link that leads nowhere. The gallery is run, so it takes some minutes.
 docs: export OMP_NUM_THREADS = 1
 docs: $(VENV)/.with-docs
 	$(BIN)/python docs/make_api.py
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	$(BIN)/python docs/check_links.py docs/_build/html
 	@echo "the site is in docs/_build/html/index.html"
 
 # Wheel and sdist into dist/, and the wheel tried in an empty environment: a fit, and the demonstration.

@@ -59,6 +59,45 @@ def test_bounds_that_are_off_by_a_thousandth_are_noticed(lower, upper):
     assert caught == sound >= 25
 
 
+PLAIN = {**fuzz.draw(0), "weights": "none", "labels": "noisy", "tol": 1e-3, "intercept": "auto", "scales": 0.0}
+ONCE = {
+    "single precision at huge duals": {
+        "task": "binary", "loss": "hinge", "solver": "alternating", "dtype": "float32", "C": 7e7, "penalty": "lp", "n": 40,
+        "kinds": ["linear", "gaussian", "columns"],
+    },
+    "entropies of duals near their ends": {
+        "seed": 2000047, "task": "joint", "n": 7, "kinds": ["identity", "linear", "wide", "constant"], "scales": 3.6,
+        "C": 1718.76, "loss": "softmax", "penalty": "squared-lp", "weights": "wild", "labels": "separable",
+    },
+    "multiples of duals beyond all numbers": {
+        "task": "binary", "loss": "logistic", "penalty": "spectral", "C": 1e-6, "weights": "wild", "n": 12,
+        "kinds": ["linear", "rank one"],
+    },
+    "nearly constant kernels": {
+        "task": "binary", "loss": "logistic", "penalty": "elasticnet", "C": 4272.0, "normalize": "center", "n": 30,
+        "kinds": ["nearly singular", "wide", "linear"],
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ONCE)
+def test_what_once_went_wrong_goes_well(name):
+    spec = {**PLAIN, "solver": "auto", "form": "stack", "normalize": "trace", "dtype": "float64", **ONCE[name]}
+    how, faults, gap, _ = fuzz.outcome(spec)
+    assert how in ("converged", "not converged"), faults
+    assert np.isfinite(gap)
+
+
+def test_a_sample_on_which_every_kernel_is_zero_has_duals_all_the_same():
+    rng = np.random.default_rng(2)
+    X, y = np.round(rng.normal(size=(30, 1))), np.arange(30) % 3
+    bank = [K.linear(), K.polynomial(degree=2, coef0=0.0)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        clf = kw.MKLClassifier(bank, penalty="lp", C=1e4, multiclass="joint", solver="ascent", max_time=5).fit(X, y)
+    assert np.isfinite(clf.dual_gap_) and (X == 0).any()
+
+
 # -- huge costs --
 
 

@@ -116,6 +116,8 @@ def _errors(problem: Problem, beta: Array, weights: np.ndarray) -> Errors:
     columns = size @ xp.abs(beta)
     f = share * (size * columns if beta.ndim == 1 else size[:, None] * columns[None, :])
     q = share * to_host(whole @ xp.sqrt(_powered(diagonal, 1))) ** 2 if gram is problem.gram else 0.0
+    if gram.rounded:  # which makes kernels of low rank indefinite
+        q = q + gram.rounded * to_host(whole**2 @ _powered(diagonal, 1))
     return Errors(share, q, f)
 
 

@@ -37,6 +37,16 @@ class EffectShape:
         Values of each column in some of the training samples.
     discrete : list of bool
         Whether the grid of each column holds all the values that were seen.
+
+    Examples
+    --------
+    >>> import kernelweave as kw
+    >>> from kernelweave import kernels as K
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> shape = kw.effects(kw.MKLRegressor(K.linear(on="each")).fit(X, y), "bmi", points=5)
+    >>> shape.name, shape.grid[0].size, bool(shape.value[-1] > shape.value[0])
+    ('bmi', 5, True)
     """
 
     name: str

@@ -47,6 +47,7 @@ ESTIMATORS = (
     "kernelweave.estimators.survive.MKLSurvival",
 )
 PARTS = (  # what fitted models are made of, beside what the rooms export
+    "kernelweave.assemble.absent.AbsentRows",
     "kernelweave.assemble.combined.Gate",
     "kernelweave.assemble.combined.GatedExpansion",
     "kernelweave.assemble.combined.GaussianExpansion",

@@ -20,8 +20,10 @@ from .arrays import to_host
 from .assemble import Assembly, Fold, StoredFold, check_choice, check_number, check_whole, fold_of, rows_of
 from .assemble.complexity import LOOK, on_host
 from .estimators.base import MKLEstimator, PreparedFit
+from .penalties import MixingPenalty
 from .problem import Status
 from .tables import NO_GROUP, shorten, table
+from .weightings import make_mixing
 
 METHODS = ("complementary-pairs", "halves")
 ALIKE = 0.9  # cosine between two centred kernels from which one can stand in for the other
@@ -113,7 +115,7 @@ def stability(
 
     Parameters
     ----------
-    estimator : MKLClassifier, MKLRegressor, MKLSurvival or MKLOutlierDetector
+    estimator : MKLClassifier, MKLRegressor or MKLSurvival
         What to fit; its penalty should be sparse, such as "l1", and its max_time is for all halves.
     X, y : as for `fit`
         The samples.
@@ -150,13 +152,14 @@ def stability(
     ((4,), True)
     """
     _check(estimator, n_resamples, method, threshold)
-    costs = np.sort(np.array([estimator.C] if Cs is None else list(Cs), dtype=float))
+    costs = np.sort(np.atleast_1d(np.asarray(estimator.C if Cs is None else Cs, dtype=float)))
     for cost in costs:
         check_number("every entry of Cs", float(cost))
     rng, worker = check_random_state(random_state), clone(estimator)
     with worker._limited(time.perf_counter()):
         prepared = worker._prepare(X, y, sample_weight)
         made, m = prepared.assembly, len(prepared.assembly.names)
+        worker.penalty = _on_parts(worker.penalty, made, decoys)
         starts = [worker._along(prepared, one, costs[:1])[0].beta for one in prepared.subproblems]
         order = rng.permutation(prepared.targets.rows.shape[0]) if decoys else None
         job = _Job(worker, prepared, y, costs, order, starts)
@@ -195,7 +198,8 @@ def _check(estimator: Any, n_resamples: Any, method: str, threshold: Any) -> Non
     check_choice("method", method, METHODS)
     if n_resamples % 2 and method == "complementary-pairs":
         raise ValueError(f"n_resamples={n_resamples} is odd, and complementary pairs come in twos: use an even number.")
-    if isinstance(threshold, bool) or not 0.5 < float(threshold) <= 1.0:
+    check_number("threshold", threshold)
+    if not 0.5 < float(threshold) <= 1.0:
         raise ValueError(f"threshold must be above one half, and 1 at most; got {threshold!r}.")
 
 
@@ -205,6 +209,8 @@ def _halves(
     """Draw halves of the samples that count, with classes in equal shares."""
     n = prepared.targets.rows.shape[0]
     codes = to_host(prepared.targets.codes) if is_classifier(worker) else np.zeros(n, dtype=int)  # type: ignore[attr-defined]
+    if is_classifier(worker) and codes.max() == 1 and min(np.bincount(codes)) < 2:
+        raise ValueError("y has one sample only of a class, and each half needs one of both: give more.")
     halves: list[np.ndarray] = []
     while len(halves) < n_resamples:
         side = np.empty(n, dtype=int)
@@ -269,8 +275,34 @@ class _Job:
         other = fold_of(self.prepared.assembly, self.order[rows], rows[:0])
         assert isinstance(other, StoredFold)
         both = np.concatenate([fold.samples, other.samples], axis=2)
-        names = [*fold.names, *(f"decoy of {name}" for name in fold.names)]
-        return StoredFold(both, fold.test, names, [*fold.groups, *fold.groups])
+        names, groups = ([*of, *(_decoy(one) for one in of)] for of in (fold.names, fold.groups))
+        prices = None if fold.prices is None else np.tile(fold.prices, 2)
+        has = None if fold.has is None or other.has is None else np.hstack([fold.has, other.has])
+        return StoredFold(both, fold.test, names, groups, prices, has)
+
+
+def _decoy(name: Any) -> Any:
+    """Return the name of a decoy, or of the group of decoys of a group."""
+    return None if name is None else f"decoy of {name}"
+
+
+def _on_parts(given: Any, made: Assembly, decoys: bool) -> Any:
+    """Return a penalty for parts, which hold the kernels that are not zero, and their decoys: entries go or double."""
+    penalty, m = make_mixing(given), len(made.names)
+    if not isinstance(penalty, MixingPenalty) or (made.kept.size == m and not decoys):
+        return given
+    penalty = made.cut(penalty)
+    if not decoys:
+        return penalty
+    twice = {name: _doubled(value, made.kept.size) for name, value in penalty.get_params(deep=False).items()}
+    return type(penalty)(**twice)
+
+
+def _doubled(value: Any, m: int) -> Any:
+    """Return what holds an entry for each kernel with one for each decoy after it, words marked as theirs."""
+    if np.ndim(value) != 1 or len(value) != m:
+        return value
+    return [*value, *(one if isinstance(one, float | np.floating) else _decoy(one) for one in value)]
 
 
 def _in_time(found: Sequence[np.ndarray | None], worker: MKLEstimator) -> list[np.ndarray]:

@@ -25,7 +25,8 @@ def check_symmetric(stack: np.ndarray, names: list[str], source: str) -> None:
     worst = asymmetry(stack)
     broken = np.flatnonzero(~np.isfinite(worst))
     if broken.size:
-        raise ValueError(f"{names[broken[0]]} holds NaN or infinity: check how {source} was made, or drop that kernel.")
+        way_out = ", drop that kernel, or use missing='absent' if samples lack it" if source == "X" else ", or drop it"
+        raise ValueError(f"{names[broken[0]]} holds NaN or infinity: check how {source} was made{way_out}.")
     uneven = np.flatnonzero(worst > ASYMMETRY * largest)
     if uneven.size:
         k = uneven[0]

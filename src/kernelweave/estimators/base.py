@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from joblib import Parallel, delayed
 from scipy.sparse import issparse
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -62,6 +63,7 @@ LOOSE = (Status.MAX_ITER, Status.MAX_TIME, Status.SLOW, Status.STALLED)
 SEARCHES = ("sklearn.", "joblib.", "dask.", "distributed.", "ray.", "optuna.")
 WRAPPERS = ("sklearn.base", "sklearn.pipeline", "sklearn.utils.")
 NUMBERS = [np.float64, np.float32]
+LOOKED = 2**22  # entries of X looked at together
 HOMES = {  # the estimator of each kind of targets that a loss reads
     "binary": "MKLClassifier",
     "multiclass": "MKLClassifier",
@@ -200,6 +202,10 @@ class MKLEstimator(Parts):
         """Return the loss of each problem, and what its duals sum to: None without an intercept."""
         return loss, 0.0 if self._has_intercept(loss) else None
 
+    def _to_refit(self) -> Any:
+        """Return an estimator to fit to parts of the samples, with nothing left to choose."""
+        return clone(self)
+
     def _learn_more(self, prepared: PreparedFit, X: Any, y: Any, sample_weight: Any) -> None:
         """Learn what else a model needs from the samples given, after the problems are solved."""
 
@@ -227,10 +233,6 @@ class MKLEstimator(Parts):
         if is_foreign(X) and not self._precomputed:
             return self._read_tensors(X)
         if self._precomputed:
-            if self._absent:
-                raise ValueError(
-                    "missing='absent' needs samples, and kernels='precomputed' has none: give kernels and X."
-                )
             X = read_stack(X, self.memory)
             validate_data(self, X, skip_check_array=True)
             return X
@@ -296,8 +298,10 @@ class MKLEstimator(Parts):
     def _validated(self, X: Any, reset: bool = True) -> Any:
         """Check samples as scikit-learn does; NaN are let through where views may be missing, else refused."""
         X = validate_data(self, X, accept_sparse="csr", dtype=NUMBERS, reset=reset, ensure_all_finite=False)
+        if issparse(X) and self._absent:
+            raise ValueError("missing='absent' takes X that is not sparse: use toarray().")
         values = X.data if issparse(X) else X
-        if np.all(np.isfinite(values)):
+        if _all_finite(values):
             return X
         if issparse(X) or np.isinf(values).any() or "missing" not in self.get_params(deep=False):
             assert_all_finite(X, input_name="X", estimator_name=type(self).__name__)
@@ -387,7 +391,7 @@ class MKLEstimator(Parts):
             make = from_tensors if is_foreign(X) else from_samples
             return make(X, self._bank, options, **given)
         plain = not options.approximation.exact or options.complexity is not None or isinstance(X, Chunks)
-        listed = whole or plain or not self._on_bank()
+        listed = whole or plain or self._absent or not self._on_bank()
         effects = None if listed else unlisted(self._bank)
         if effects is not None:
             return from_effects(X, effects, options, **given)
@@ -479,7 +483,11 @@ class MKLEstimator(Parts):
         return _posed(assembly, options, targets, loss, penalty, dual_sum)
 
     def _count_lacking(self, X: Any) -> dict[str, int]:
-        """Return how many samples lack each view, or have NaN at all where views have no names."""
+        """Return how many samples lack each view or precomputed kernel, or have NaN at all where there are no names."""
+        if self._precomputed:
+            given = as_precomputed(self.kernels)
+            assert given is not None
+            return dict(zip(given.read(X.shape[2])[0], np.isnan(np.einsum("iik->ik", X)).sum(axis=0), strict=True))
         if self._views is None:
             return {"some columns": int(np.isnan(X).any(axis=1).sum())}
         return {name: int(np.isnan(X[:, columns]).all(axis=1).sum()) for name, columns in self._views.columns.items()}
@@ -637,7 +645,7 @@ class MKLEstimator(Parts):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self._precomputed
-        tags.input_tags.allow_nan = self._absent and not self._precomputed
+        tags.input_tags.allow_nan = self._absent
         tags.input_tags.three_d_array = self._precomputed
         tags.input_tags.sparse = not self._precomputed and _accept(self._bank, "accepts_sparse", all)
         return tags
@@ -691,6 +699,12 @@ def requires_y(estimator: Any, y: Any) -> None:
     """Refuse a fit without targets."""
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+
+
+def _all_finite(values: np.ndarray) -> bool:
+    """Whether there is no NaN and no infinity; some rows at a time, since an array may be mapped from a large file."""
+    step = max(1, LOOKED // max(1, values[:1].size))
+    return all(np.all(np.isfinite(values[start : start + step])) for start in range(0, values.shape[0], step))
 
 
 def _check_same_home(X: Any, ours: Array) -> None:

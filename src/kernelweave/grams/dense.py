@@ -49,6 +49,10 @@ class DenseGram(EntryGram):
         return f"dense {self.stack.dtype.name}, {readable(self.stack.nbytes)}"
 
     @property
+    def rounded(self) -> float:
+        return float(np.finfo(np.float32).epsneg) if self.stack.dtype == np.float32 else 0.0
+
+    @property
     def stored(self) -> tuple[np.ndarray, np.ndarray]:
         return self.stack, self.scale
 

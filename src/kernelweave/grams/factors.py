@@ -11,6 +11,7 @@ import numpy as np
 from ..arrays import Array, cast, device_of, dtype_name, is_numpy, like, namespace, readable, symmetric_product, to_host
 from ..chunks import Chunks, checked
 from ..kernels import Kernel, evaluate
+from ..kernels.missing import Present, presence
 from .base import FactorGram
 from .chunked import ChunkedGram
 from .lowrank import LowRankGram
@@ -205,7 +206,7 @@ def build(job: Job, sources: Sequence[Source], plan: Sequence[np.ndarray | None]
         job.check_columns(sum(ranks))
     flat, survey = _filled(job, sources, [None if mix is None else beside(job.X, mix) for mix in plan])
     values, turns = zip(*(_axes(product, job.whole) for product in survey.products), strict=True)
-    survey = _clipped(survey, values, job)
+    survey = _of_those_present(_clipped(survey, values, job), job)
     scales = _scales(survey, ranks, job) / [kernel._price for kernel in job.kernels]
     scales = np.where([turn.shape[1] > 0 for turn in turns], scales, 0.0)
     kept = np.flatnonzero(scales)
@@ -257,6 +258,16 @@ def _clipped(survey: _Survey, values: Sequence[np.ndarray], job: Job) -> _Survey
     known = np.array([bool(kernel.psd) for kernel in job.kernels])
     mean = np.where(known, survey.mean, held / job.n)
     return replace(survey, trace=np.where(known, survey.trace, held), mean=mean)
+
+
+def _of_those_present(survey: _Survey, job: Job) -> _Survey:
+    """Return the survey with mean diagonals over the samples that have what a kernel looks at: others are means."""
+    has = presence(job.kernels, job.X)
+    if has is None:
+        return survey
+    part = job.share @ has
+    means = [kernel.others.grand(kernel.kernel) if isinstance(kernel, Present) else 0.0 for kernel in job.kernels]
+    return replace(survey, mean=(survey.mean - (1.0 - part) * means) / part)
 
 
 def _scales(survey: _Survey, ranks: Sequence[int], job: Job) -> np.ndarray:

@@ -56,6 +56,12 @@ class Solver(BaseEstimator):
     """One algorithm: how the duals move. The loop, the gap and the stopping rule are not its business.
 
     A solver's state is a record made by :meth:`init`; the solver itself holds only its knobs.
+
+    Examples
+    --------
+    >>> import kernelweave as kw
+    >>> isinstance(kw.solvers.SMO(), kw.solvers.Solver), kw.solvers.SMO.name
+    (True, 'smo')
     """
 
     #: name under which strings and messages know it
