@@ -101,7 +101,8 @@ def report(cells: Cells, args) -> list[str]:
         if all(times):
             seconds = [cell["seconds"] for cell in times]
             second.append([name, times[0]["rows"], *map(number, seconds), number(seconds[-1] / seconds[0])])
-    head = "set C features seconds times columns MiB error largest accuracy gap solver".split()
+    head = ["set", "C", "features", "seconds", "times", "columns", "MiB", "error", "largest", "accuracy", "gap"]
+    head += ["solver"]
     return [
         (__doc__ or "").split("\n\n", 1)[1].strip(), markdown(head, first),
         markdown(["set", "rows", *(f"{widths} widths" for widths in COUNTS), "200 over 5"], second),

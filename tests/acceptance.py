@@ -17,6 +17,7 @@ import array_api_strict
 import numpy as np
 
 from kernelweave import Problem, grams, solvers
+from kernelweave.grams.basis import Part
 from kernelweave.solvers.base import check_pair
 from registry import CASES, ON_BANKS, PAIRED, PENALTIES, factored, label, on_demand, sized
 
@@ -46,7 +47,22 @@ def elsewhere(stack, scale):
     return grams.LowRankGram(array_api_strict.asarray(here.features), here.ranks)
 
 
-GRAMS = {"dense": grams.DenseGram, "on demand": on_demand, "factors": factored, SLOW: elsewhere}
+def based(stack, scale):
+    """Return a stack held in one basis, that of the eigenvectors of all kernels."""
+    here = factored(stack, scale)
+    U, sizes, _ = np.linalg.svd(here.features, full_matrices=False)
+    Q = np.ascontiguousarray(U[:, sizes > 1e-10 * sizes[0]])
+    roots = tuple(Q.T @ here.features[:, s : s + r] for s, r in here.segments())
+    return grams.BasisGram(grams.LowRankGram(Q, [Q.shape[1]]), [Part(np.arange(len(roots)), roots)])
+
+
+GRAMS = {
+    "dense": grams.DenseGram,
+    "on demand": on_demand,
+    "factors": factored,
+    SLOW: elsewhere,
+    "basis": based,
+}
 SOLVERS = ["auto", *sorted(set(solvers._NAMES) - set(ON_BANKS))]
 BY_LABEL = {label(penalty): penalty for penalty in PENALTIES + PAIRED}
 BY_NAME = {str(case): case for case in CASES}

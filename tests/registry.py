@@ -137,14 +137,15 @@ QUADRATIC = [loss for loss in BINARY if loss.bind([-1.0, 1.0]).quadratic]  # of 
 GRAMS = [grams.DenseGram, on_demand, factored]  # each is called with (stack, scale)
 VIEWS = [grams.FactorProducts, grams.ProductGram]  # of another representation's kernels; with tests of their own
 IN_PASSES = [grams.ChunkedGram, grams.RecomputedGram]  # features that no array holds; with tests of their own
+SHARED = [grams.BasisGram, grams.TensorGram]  # one basis, and kernels of any library; with tests of their own
 BANKS = [grams.EffectsGram]  # of kernels that are never listed; with tests of their own
 APPROXIMATIONS = [grams.Nystroem(rank=5), grams.PivotedCholesky(rank=5), grams.RandomFeatures(rank=6)]
-APPROXIMATIONS += [grams.ExplicitFeatures()]
+APPROXIMATIONS += [grams.ExplicitFeatures(), grams.SharedBasis(rank=5)]
 ROUGH = ["mwu"]  # meant for a gap of 1e-2; with tests of its own
 ON_BANKS = ["active"]  # on banks that are never listed; with tests of its own
 ON_PAIRS = ["frank-wolfe"]  # on products of kernels; with tests of its own
 UNBIASED = ["ascent", "mirror", "rows"]  # for joint margins and problems without a bias; with tests of their own
-SMOOTH = ["newton-cg"]  # for losses whose curvature is known; with tests of its own
+SMOOTH = ["newton-cg", "lagrangian"]  # on kernels and features of any library; with tests of their own
 APART = ["features"]  # hands features to other solvers, and takes what they take; with tests of its own
 ON_FACTORS = {name for name, solver in solvers._NAMES.items() if set(solver.needs) == {grams.FactorGram}}
 FACTORS = sorted(ON_FACTORS - set(UNBIASED))

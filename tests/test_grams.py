@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from kernelweave import grams, penalties
 from kernelweave.grams import DenseGram
-from registry import APPROXIMATIONS, BANKS, GRAMS, IN_PASSES, VIEWS, exported, label, names
+from registry import APPROXIMATIONS, BANKS, GRAMS, IN_PASSES, SHARED, VIEWS, exported, label, names
 
 N, M = 23, 7
 each_gram = pytest.mark.parametrize("build", GRAMS, ids=label)
@@ -37,7 +37,8 @@ def sparse_duals(rng, zeros=0.5):
 
 def test_every_representation_is_registered():
     kernels = names(build(stack_of(), None) for build in GRAMS) | {view.__name__ for view in VIEWS}
-    assert exported(grams) == kernels | names(APPROXIMATIONS) | {kind.__name__ for kind in [*BANKS, *IN_PASSES]}
+    others = {kind.__name__ for kind in [*BANKS, *IN_PASSES, *SHARED]}
+    assert exported(grams) == kernels | names(APPROXIMATIONS) | others
 
 
 @each_gram

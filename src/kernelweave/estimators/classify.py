@@ -67,7 +67,7 @@ class MKLClassifier(ClassifierMixin, Streaming):
         The algorithm; "auto" chooses by the problem.
     approximation : str or Approximation, optional
         Replace every kernel by features of low rank, so that time and memory grow linearly with the samples:
-        "nystroem", "cholesky", "random_features", or `kernelweave.Nystroem`, `kernelweave.PivotedCholesky`,
+        "nystroem", "cholesky", "random_features", "shared", or `kernelweave.Nystroem`, `kernelweave.PivotedCholesky`,
         `kernelweave.RandomFeatures` with their rank. The certificate is then about the approximated kernels;
         `approximation_error_` says how much of each kernel was lost. Not for kernels="precomputed"; with products of
         kernels, penalty="spectral", for samples of NumPy and small ranks.

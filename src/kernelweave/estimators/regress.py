@@ -50,7 +50,7 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         The algorithm; "auto" chooses by the problem.
     approximation : str or Approximation, optional
         Replace every kernel by features of low rank, so that time and memory grow linearly with the samples:
-        "nystroem", "cholesky", "random_features", or `kernelweave.Nystroem`, `kernelweave.PivotedCholesky`,
+        "nystroem", "cholesky", "random_features", "shared", or `kernelweave.Nystroem`, `kernelweave.PivotedCholesky`,
         `kernelweave.RandomFeatures` with their rank. The certificate is then about the approximated kernels.
     normalize : {"trace", "diagonal", "center", None}, default="trace"
         Size of the kernels on the training samples, on which the weights depend, as for `MKLClassifier`.

@@ -10,7 +10,7 @@ from .approximations import (
     make_approximation,
 )
 from .base import BankGram, CombinableGram, EntryGram, FactorGram, GramStack, ProductStack
-from .basis import BasisGram, Part
+from .basis import BasisGram
 from .cached import CachedGram
 from .chunked import ChunkedGram
 from .dense import DenseGram
@@ -37,7 +37,6 @@ __all__ = [
     "GramStack",
     "LowRankGram",
     "Nystroem",
-    "Part",
     "PivotedCholesky",
     "ProductGram",
     "ProductStack",

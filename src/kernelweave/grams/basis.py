@@ -39,7 +39,8 @@ class BasisGram(FactorGram, CombinableGram):
     Examples
     --------
     >>> import numpy as np
-    >>> from kernelweave.grams import BasisGram, LowRankGram, Part
+    >>> from kernelweave.grams import BasisGram, LowRankGram
+    >>> from kernelweave.grams.basis import Part
     >>> basis = LowRankGram(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), ranks=[2])
     >>> gram = BasisGram(basis, [Part(np.arange(2), (np.eye(2), np.ones((2, 1))))])
     >>> gram.energies(np.array([1.0, 0.0, 1.0]))

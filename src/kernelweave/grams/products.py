@@ -10,7 +10,8 @@ import numpy as np
 
 from ..arrays import readable
 from ..kernels import evaluate
-from .base import GramStack, ProductStack
+from .base import CombinableGram, GramStack, ProductStack
+from .basis import BasisGram
 from .cached import COMBINED, CachedGram
 from .dense import DenseGram
 from .energies import Matrix, Top, largest
@@ -215,6 +216,12 @@ def products_for(gram: GramStack, penalty: Any) -> ProductStack:
     (2, 4)
     """
     penalty.check(gram.shape[1])
+    if not isinstance(gram, CombinableGram) or isinstance(gram, BasisGram):
+        what = "a basis that kernels share" if isinstance(gram, BasisGram) else "kernels of another library"
+        raise TypeError(
+            f"Products of kernels run on NumPy's kernels or features, and these are {what}: convert X yourself and use "
+            "approximation='nystroem' or none, or use a penalty that adds kernels, such as 'lp'."
+        )
     if isinstance(gram, LowRankGram):
         return FactorProducts(gram, penalty.linear_terms, penalty.degree)
     return ProductGram(gram, penalty.linear_terms, penalty.degree)
