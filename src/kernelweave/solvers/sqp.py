@@ -45,6 +45,7 @@ class SQPSettings:
     settled: float = 10.0  #: the weights' gap, in gains of the last step, at which it is left too
     first_strength: float = 2.0  #: of the first proximal stage
     growth: float = 2.0  #: of the proximal step from stage to stage
+    bolder: float = 3.0  #: the same for gaps below `fine`
     pull: float = 30.0  #: strength of a proximal step that every round may begin with
     pace: float = 10.0  #: over the gap: the strength it may begin with where that is more
     strongest: float = 300.0  #: most strength of a proximal step
@@ -734,8 +735,10 @@ def _reached(problem: Problem, state: SQPState, t: float, fall: float) -> bool:
         return True
     behind = min(SETTINGS.behind * (slack + mixing), SETTINGS.settled * fall)
     if mixing > 0.5 * goal and t > 0.5 and mixing > behind:
-        strongest = SETTINGS.strongest if state.tol >= SETTINGS.fine else SETTINGS.sharpest
-        local.penalty = local.penalty.next_stage(local.q, SETTINGS.growth, strongest, SETTINGS.floor * state.tol)
+        coarse = state.tol >= SETTINGS.fine
+        growth = SETTINGS.growth if coarse else SETTINGS.bolder
+        strongest = SETTINGS.strongest if coarse else SETTINGS.sharpest
+        local.penalty = local.penalty.next_stage(local.q, growth, strongest, SETTINGS.floor * state.tol)
     return False
 
 
