@@ -12,7 +12,7 @@ EXTRAS_lint := lint
 EXTRAS_docs := docs
 EXTRAS_bench := bench,plot
 
-.PHONY: demo test test-torch lint docs wheel data bench papers clean
+.PHONY: demo test test-torch fuzz lint docs wheel data bench papers clean
 .SECONDARY:
 
 demo: $(VENV)/.with-demo
@@ -26,15 +26,23 @@ test: $(VENV)/.with-test
 test-torch: $(VENV)/.with-torch
 	$(BIN)/python -m pytest -q tests -k torch
 
+# Random problems for so many minutes, each judged by code of its own; what goes wrong becomes a test in tests/.
+MINUTES ?= 5
+SEED ?= 0
+fuzz: export OMP_NUM_THREADS = 1
+fuzz: $(VENV)/.with-test
+	$(BIN)/python tests/fuzz.py --minutes $(MINUTES) --seed $(SEED) --record docs/fuzz.md --failures tests
+
 lint: $(VENV)/.with-lint
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# The site, into docs/_build/html; a warning is an error. The gallery is run, so it takes some minutes.
+# The site, into docs/_build/html; a warning is an error, and so is a link that leads nowhere. The gallery is run, so it takes some minutes.
 docs: export OMP_NUM_THREADS = 1
 docs: $(VENV)/.with-docs
 	$(BIN)/python docs/make_api.py
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	$(BIN)/python docs/check_links.py docs/_build/html
 	@echo "the site is in docs/_build/html/index.html"
 
 # Wheel and sdist into dist/, and the wheel tried in an empty environment: a fit, and the demonstration.

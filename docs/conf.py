@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
+from typing import Any
 
 import kernelweave
 
@@ -25,7 +27,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.py", "gallery/*.zip"]
-suppress_warnings = ["myst.xref_missing", "config.cache", "sphinx_gallery"]
+suppress_warnings = ["config.cache", "sphinx_gallery"]
 myst_heading_anchors = 3
 templates_path = ["_templates"]
 html_theme = "pydata_sphinx_theme"
@@ -36,6 +38,7 @@ html_js_files = ["site.js"]
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
+    "header_links_before_dropdown": 4,
     "footer_start": ["copyright"],
     "footer_end": [],
 }
@@ -44,6 +47,7 @@ html_show_sourcelink = False
 
 autosummary_generate = True
 autodoc_typehints = "none"
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_validation_checks: set[str] = set()
 default_role = "code"
@@ -56,8 +60,20 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_memory": False,
     "remove_config_comments": True,
-    "min_reported_time": 1_000,
+    "write_computation_times": False,
     "plot_gallery": True,
     "abort_on_example_error": True,
     "within_subsection_order": "FileNameSortKey",
 }
+
+
+def mend_way_back(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """Lead from source code to the page of a name where it is public elsewhere than in the module it stands in."""
+    if pagename.startswith("_modules/"):
+        way = r'(generated/(kernelweave(?:\.\w+)*\.(\w+))\.html)#[\w.]*?\.\3((?:\.\w+)*)"'
+        context["body"] = re.sub(way, r'\1#\2\4"', context["body"])
+
+
+def setup(app: Any) -> None:
+    """Add to how pages are made."""
+    app.connect("html-page-context", mend_way_back)

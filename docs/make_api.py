@@ -37,8 +37,8 @@ def block(title: str, module: str, names: list[str]) -> str:
 """
 
 
-def main() -> None:
-    """Write ``api.md`` beside this file."""
+def written() -> str:
+    """Return the page that lists them."""
     own = [name for name in kernelweave.__all__ if name != "__version__" and name not in ROOMS]
     text = "# API\n\nEvery public name, with its parameters and an example.\n"
     text += block("Estimators, and what is done with them", "kernelweave", own)
@@ -46,9 +46,10 @@ def main() -> None:
         module = kernelweave
         for part in room.split("."):
             module = getattr(module, part)
-        text += block(title, f"kernelweave.{room}", sorted(set(module.__all__) - set(own)))
-    Path(__file__).with_name("api.md").write_text(text, encoding="utf-8")
+        rest = [name for name in module.__all__ if getattr(module, name) is not getattr(kernelweave, name, None)]
+        text += block(title, f"kernelweave.{room}", sorted(rest))
+    return text
 
 
 if __name__ == "__main__":
-    main()
+    Path(__file__).with_name("api.md").write_text(written(), encoding="utf-8")

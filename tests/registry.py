@@ -146,9 +146,11 @@ ON_BANKS = ["active"]  # on banks that are never listed; with tests of its own
 ON_PAIRS = ["frank-wolfe"]  # on products of kernels; with tests of its own
 UNBIASED = ["ascent", "mirror", "rows"]  # for joint margins and problems without a bias; with tests of their own
 SMOOTH = ["newton-cg", "lagrangian"]  # on kernels and features of any library; with tests of their own
+APART = ["features"]  # hands features to other solvers, and takes what they take; with tests of its own
 ON_FACTORS = {name for name, solver in solvers._NAMES.items() if set(solver.needs) == {grams.FactorGram}}
 FACTORS = sorted(ON_FACTORS - set(UNBIASED))
-SOLVERS = sorted(set(solvers._NAMES) - {*ROUGH, *ON_BANKS, *ON_PAIRS, *UNBIASED, *SMOOTH} - ON_FACTORS)  # on kernels
+ELSEWHERE = {*ROUGH, *ON_BANKS, *ON_PAIRS, *UNBIASED, *SMOOTH, *APART}
+SOLVERS = sorted(set(solvers._NAMES) - ELSEWHERE - ON_FACTORS)  # on kernels
 
 SPARSE_ONLY = ["level", "proximal", "qcqp", "silp", "simplemkl", "skm"]  # take no penalty but l1
 

@@ -188,7 +188,7 @@ def test_running_products_are_ignored_unless_trusted(rng):
 def test_trust_needs_both_products():
     problem = problem_of()
     point = Point(np.zeros(N), np.ones(M), q=np.zeros(M))
-    assert certify(problem, point, trust=True) == certify(problem, point)
+    assert certify(problem, point, trust=True) == certify(problem, Point(point.beta, point.weights), trust=True)
 
 
 class Scripted(Solver):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -174,6 +175,72 @@ def test_survival():
     assert model.predict_survival_function(X[:2], [0.5]).shape == (2, 1)
 
 
+def test_kernels_that_are_zero_do_not_upset_penalties_with_an_entry_for_each():
+    X, y = wine(2)
+    X = np.column_stack([X, np.zeros(y.size)])
+    bank = [K.Linear(on=[13]), K.Linear(on=[0, 1]), K.RBF(gamma=0.1)]
+    tried = ["single", kw.penalties.L1([1.0, 2.0, 3.0]), kw.penalties.Fixed([1.0, 2.0, 3.0])]
+    with pytest.warns(UserWarning, match="get weight 0: linear on column 13"):
+        model = kw.MKLClassifierCV(bank, Cs=COSTS, candidates=tried, cv=2, tol=1e-8, drop=False).fit(X, y)
+    names = model.cv_results_["param_candidate"][:: len(COSTS)].tolist()
+    assert names[:2] == [f"{name} alone" for name in model.kernel_names_[1:]]
+    plain = kw.MKLClassifierCV(bank[1:], Cs=COSTS, candidates=["single", kw.penalties.L1([2.0, 3.0])], cv=2, drop=False)
+    plain.set_params(tol=1e-8).fit(X, y)
+    assert_allclose(plain.cv_results_["mean_test_score"], model.cv_results_["mean_test_score"][:9])
+
+
+def test_threads_leave_the_filters_of_warnings_as_they_are():
+    X, y = wine(2)
+    before = list(warnings.filters)
+    kw.MKLClassifierCV(BANK, Cs=[1.0], candidates=["uniform", "l1", "lp"] * 4, cv=2, n_jobs=2).fit(X, y)
+    assert warnings.filters == before
+
+
+@pytest.mark.parametrize("normalize", ["trace", "center", None])
+def test_sizes_of_features_on_folds_are_those_of_kernels(normalize):
+    X, y = wine(2)
+    tried = [{"penalty": "lp", "normalize": normalize}]
+    settings = {"Cs": COSTS, "candidates": tried, "cv": FOLDS, "tol": 1e-7, "scoring": margins}
+    stored = kw.MKLClassifierCV(BANK, **settings).fit(X, y)
+    features = kw.MKLClassifierCV(BANK, approximation=kw.Nystroem(rank=y.size), random_state=0, **settings).fit(X, y)
+    assert_allclose(features.cv_results_["mean_test_score"], stored.cv_results_["mean_test_score"], rtol=1e-4)
+
+
+def margins(model, X, y):
+    return float(np.mean(np.where(y == model.classes_[1], 1, -1) * model.decision_function(X)))
+
+
+class ByFirstColumn:
+    """Two folds, by the sign of the first column."""
+
+    def split(self, X, y=None, groups=None):
+        side = X[:, 0] > 0
+        yield np.flatnonzero(side), np.flatnonzero(~side)
+        yield np.flatnonzero(~side), np.flatnonzero(side)
+
+    def get_n_splits(self, X=None, y=None, groups=None):
+        return 2
+
+
+def test_splitters_see_the_samples_and_metrics_need_not_know_weights():
+    X, y = wine(3)
+    X = X[:, ::-1]
+    scoring = make_scorer(lambda truth, guess: float(np.mean(truth == guess)))
+    model = kw.MKLClassifierCV(BANK, Cs=[1.0], candidates=["uniform"], cv=ByFirstColumn(), scoring=scoring)
+    assert model.fit(X, y, sample_weight=np.linspace(1, 2, y.size)).best_score_ > 0.3
+
+
+def test_probabilities_of_what_was_chosen():
+    """Their cross-validation refits what was chosen: it has no groups, and other folds than those given."""
+    X, y = wine(2)
+    settings = {"Cs": [1.0], "candidates": ["l1"], "probability": True}
+    halves = [(np.arange(0, y.size, 2), np.arange(1, y.size, 2))]
+    for cv, groups in ((GroupKFold(3), np.arange(y.size) % 7), (halves, None)):
+        model = kw.MKLClassifierCV(BANK, cv=cv, **settings).fit(X, y, groups=groups)
+        plain = kw.MKLClassifier(BANK, probability=True, **model.best_params_).fit(X, y)
+        assert_allclose(model.predict_proba(X), plain.predict_proba(X))
+
+
 # -- the race --
 
 
@@ -248,6 +315,12 @@ def test_effective_dimension_is_that_of_the_spectrum():
         ({"Cs": 0}, "Cs must be"),
         ({"rule": "nonsense"}, "rule='nonsense' is not known"),
         ({"cv": 100}, "n_splits=100"),
+        ({"cv": [(range(100), range(30)), (range(9), range(130))]}, "In fold 2 of cv: y holds only one"),
+        ({"scoring": ["accuracy", "f1"]}, "scoring must be one name or one callable"),
+        ({"scoring": lambda model, X, y: np.nan}, "scoring is NaN for every setting"),
+        ({"Cs": "auto"}, "Cs must be"),
+        ({"Cs": True}, "Cs must be"),
+        ({"candidates": [{"penalty": "l1", "normalize": "diagonal"}]}, "normalize='diagonal', which is not a size"),
         ({"candidates": [{"penalty": "l1", "normalize": kw.EffectiveDimension(-1)}]}, "power must be"),
         ({"candidates": [{"penalty": "l1", "normalize": kw.TailSum(1.5)}]}, "keep must be"),
     ],

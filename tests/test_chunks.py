@@ -49,7 +49,7 @@ def targets():
     labels, classes = (value > 0).astype(int), np.digitize(value, [-0.7, 0.7])
     event = np.stack([np.arange(N) % 3 > 0, np.exp(-value)], axis=1)
     return {
-        "hinge": (machine(solver="interior"), labels),
+        "hinge": (machine(solver="interior", penalty="lp"), labels),
         "hinge l1 without intercept": (machine(solver="interior", penalty="l1", fit_intercept=False), labels),
         "logistic": (machine(loss="logistic", penalty="lp"), labels),
         "classes": (machine(loss="squared_hinge", penalty="lp", solver="interior"), classes),
@@ -68,7 +68,9 @@ def test_every_task_has_the_answer_of_numpy(task):
     theirs = model.fit(in_chunks(X), in_chunks(y))
     assert theirs.dual_gap_ <= model.tol
     assert "in 5 chunks" in theirs.storage_
-    assert_allclose(theirs.weights_, ours.weights_, atol=1e-8)
+    assert theirs.objective_ == pytest.approx(ours.objective_, rel=2.0 * model.tol)
+    strict = "l1" not in task  # whose objective hardly depends on the weights near the optimum
+    assert_allclose(theirs.weights_, ours.weights_, atol=1e-8 if strict else 1e-6)
     assert_allclose(theirs.approximation_error_, ours.approximation_error_, atol=1e-10)
     predicted = theirs.predict(in_chunks(X, 150))
     assert isinstance(predicted, da.Array)

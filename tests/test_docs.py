@@ -1,5 +1,7 @@
 """What the documents say runs."""
 
+import importlib.util
+import inspect
 import re
 from pathlib import Path
 
@@ -67,3 +69,42 @@ def test_examples_of_the_gallery_draw_something(path, monkeypatch, capsys):
             figure.canvas.draw()
     finally:
         pyplot.close("all")
+
+
+def public_names():
+    """Yield every module and name that the pages of the API are made of."""
+    spec = importlib.util.spec_from_file_location("make_api", ROOT / "docs" / "make_api.py")
+    make_api = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(make_api)
+    text = make_api.written()
+    for block in text.split(".. currentmodule:: ")[1:]:
+        module, _, rest = block.partition("\n")
+        for name in re.findall(r"(?m)^   (\w+)$", rest):
+            yield module, name
+
+
+def test_every_public_name_has_a_page_with_an_example():
+    import kernelweave as kw
+
+    found = list(public_names())
+    assert {("kernelweave.plot", name) for name in kw.plot.__all__} <= set(found)
+    assert {name for _, name in found} >= set(kw.__all__) - {"__version__", *kw._ROOMS}
+    bare = []
+    for module, name in found:
+        thing = getattr(importlib.import_module(module), name)
+        if callable(thing) and ">>>" not in (inspect.getdoc(thing) or "") and not issubclass_of_warning(thing):
+            bare.append(f"{module}.{name}")
+    assert bare == []
+
+
+def issubclass_of_warning(thing):
+    return isinstance(thing, type) and issubclass(thing, Warning)
+
+
+def test_dead_links_are_found(tmp_path):
+    spec = importlib.util.spec_from_file_location("check_links", ROOT / "docs" / "check_links.py")
+    check_links = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(check_links)
+    (tmp_path / "a.html").write_text('<p id="here"><a href="b.html#there">x</a><a href="#here">y</a><img src="c.png">')
+    (tmp_path / "b.html").write_text('<a href="a.html#here">x</a><a href="a.html#gone">y</a><a href="https://d.e">z</a>')
+    assert sorted(check_links.dead(tmp_path)) == ["a.html: b.html#there", "a.html: c.png", "b.html: a.html#gone"]

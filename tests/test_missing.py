@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
 import kernelweave as kw
 from kernelweave import kernels as K
+from kernelweave.assemble import Options, fold_of, from_samples
 from kernelweave.penalties import L1, Lp
 from reference import solve_by_clarabel
 
@@ -88,17 +90,69 @@ def test_widths_are_those_of_the_samples_that_have_the_view(data):
     assert model.kernel_names_[0] == expected
 
 
-def test_every_representation(data):
+@pytest.mark.parametrize("normalize", ["trace", "center", None])
+def test_every_representation(data, normalize):
     X, torn, y = data
-    stored = kw.MKLClassifier(BANK, penalty="lp", missing="absent", tol=1e-6).fit(torn, y)
-    demand = kw.MKLClassifier(BANK, penalty="lp", missing="absent", tol=1e-6, memory=2e4).fit(torn, y)
+    stored = kw.MKLClassifier(BANK, penalty="lp", missing="absent", tol=1e-8, normalize=normalize).fit(torn, y)
+    demand = clone(stored).set_params(memory=2e4).fit(torn, y)
+    features = clone(stored).set_params(approximation=kw.Nystroem(rank=70), random_state=0).fit(torn, y)
     assert "on demand" in demand.storage_
-    features = kw.MKLClassifier(BANK, penalty="lp", missing="absent", tol=1e-6, approximation=kw.Nystroem(rank=70))
-    features.set_params(normalize=None, random_state=0).fit(torn, y)
-    plain = clone(stored).set_params(normalize=None).fit(torn, y)
-    assert_allclose(features.decision_function(X), plain.decision_function(X), atol=1e-2)
-    assert_allclose(features.decision_function(torn), plain.decision_function(torn), atol=1e-2)
-    assert np.isfinite(demand.decision_function(torn)).all()
+    for other in (demand, features):
+        assert_allclose(other.kernel_scales_, stored.kernel_scales_, rtol=1e-9)
+        for samples in (X, torn):
+            assert_allclose(other.decision_function(samples), stored.decision_function(samples), atol=1e-4)
+
+
+def stack_with_gaps(torn):
+    """The kernels between samples that have a view, NaN elsewhere."""
+    stack = np.full((len(torn), len(torn), 3), np.nan)
+    plain = [K.RBF(gamma=0.3), K.Linear(), K.RBF(gamma=0.5)]
+    for k, (kernel, columns) in enumerate(zip(plain, [FIRST, SECOND, SECOND], strict=True)):
+        has = np.flatnonzero(~np.isnan(torn[:, columns[0]]))
+        stack[np.ix_(has, has, [k])] = kernel(torn[np.ix_(has, columns)])[:, :, None]
+    return stack
+
+
+@pytest.mark.parametrize("penalty", ["l1", "spectral"])
+def test_stacks_with_rows_of_nan_are_samples_that_lack_views(data, tmp_path, penalty):
+    _, torn, y = data
+    stack, weight = stack_with_gaps(torn), np.arange(y.size) % 3.0
+    assert np.isnan(stack).any()
+    untouched = stack.copy()
+    settings = {"penalty": penalty, "missing": "absent", "tol": 1e-9}
+    samples = kw.MKLClassifier(BANK, **settings).fit(torn, y, sample_weight=weight)
+    model = kw.MKLClassifier("precomputed", **settings).fit(stack, y, sample_weight=weight)
+    assert_allclose(model.weights_, samples.weights_, atol=1e-7)
+    assert_allclose(model.decision_function(stack), samples.decision_function(torn), atol=1e-6)
+    assert_allclose(stack, untouched)
+    assert "8 samples lack kernel 0, 15 samples lack kernel 1" in model.summary()
+    kw.save(model, tmp_path / "model.kw")
+    assert_allclose(kw.load(tmp_path / "model.kw").decision_function(stack), model.decision_function(stack))
+    with pytest.raises(ValueError, match=r"kernel 0 is NaN in some, not all, entries of 1 samples such as number 0"):
+        model.decision_function(np.where(np.arange(70)[:, None] == 1, np.nan, stack[:1]))
+
+
+def test_choosing_on_stacks_with_rows_of_nan(data):
+    _, torn, y = data
+    settings = {"Cs": [0.1, 10.0], "cv": 3, "missing": "absent", "drop": False, "tol": 1e-7}
+    one = kw.MKLClassifierCV(BANK, **settings).fit(torn, y)
+    stack = stack_with_gaps(torn)
+    other = kw.MKLClassifierCV("precomputed", **settings).fit(stack, y)
+    assert_allclose(one.cv_results_["mean_test_score"], other.cv_results_["mean_test_score"])
+    assert cross_val_score(kw.MKLClassifier("precomputed", missing="absent"), stack, y, cv=3).mean() > 0.5
+
+
+def test_sizes_on_a_fold_are_of_its_samples_that_have_the_view(data):
+    torn = data[1]
+    train, test = np.arange(0, 60), np.arange(60, 70)
+    options = Options(missing="absent")
+    made = from_samples(torn, BANK, options, weight=np.ones(70))
+    scales = fold_of(made, train, test).scaled(Options(), np.ones(60)).scales
+    there = train[~np.isnan(torn[train, 3])]
+    assert scales[1] == pytest.approx(1.0 / np.mean(np.sum(torn[there][:, SECOND] ** 2, axis=1)))
+    nobody = fold_of(made, np.arange(5, 20), test).scaled
+    with pytest.warns(UserWarning, match="get weight 0: linear"):
+        assert nobody(Options(), np.ones(15)).scales[1] == 0.0
 
 
 def test_every_task_and_a_choice_by_cross_validation(data):
@@ -164,7 +218,18 @@ def test_what_is_refused(data):
     empty[:, SECOND] = np.nan
     with pytest.raises(ValueError, match="No sample has the columns"):
         kw.MKLClassifier(BANK, missing="absent").fit(empty, y)
-    with pytest.raises(ValueError, match="needs samples"):
-        kw.MKLClassifier("precomputed", missing="absent").fit(np.eye(70)[:, :, None], y)
+    stack = stack_with_gaps(torn)
+    with pytest.raises(ValueError, match=r"kernel 0 holds NaN or infinity.*missing='absent' if samples lack it"):
+        kw.MKLClassifier("precomputed").fit(stack, y)
+    stack[:, :, 1] = np.nan
+    with pytest.raises(ValueError, match="No sample has kernel 1"):
+        kw.MKLClassifier("precomputed", missing="absent").fit(stack, y)
+    stack[0, 1, 0] = np.nan
+    with pytest.raises(ValueError, match="kernel 0 is NaN in some, not all"):
+        kw.MKLClassifier("precomputed", missing="absent").fit(stack, y)
+    with pytest.raises(ValueError, match="takes X that is not sparse"):
+        kw.MKLClassifier(missing="absent").fit(csr_matrix(X), y)
+    with pytest.raises(ValueError, match="NaN in some, not all"):
+        kw.MKLClassifier(K.effects(), missing="absent", approximation="explicit").fit(torn, y)
     assert kw.MKLClassifier(missing="absent").__sklearn_tags__().input_tags.allow_nan
     assert not kw.MKLClassifier().__sklearn_tags__().input_tags.allow_nan

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import pickle
+import struct
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -175,11 +177,20 @@ def schema_of(data):
         return json.loads(archive.read("schema.json"))
 
 
-def replaced(data, **entry):
+def entry(kind, name):
+    module, _, cls = name.rpartition(".")
+    return {"__loader__": kind, "__module__": module, "__class__": cls, "key_types": {}}
+
+
+def text(word):
+    return {**entry("JsonNode", "builtins.str"), "content": json.dumps(word), "is_json": True}
+
+
+def replaced(data, protocol=2, **entry):
     """Return a file whose first parameter is another entry."""
     schema = schema_of(data)
     schema["content"]["content"]["memory"] = {"__id__": 1, **entry}
-    return rewritten(data, schema_json=json.dumps(schema))
+    return rewritten(data, schema_json=json.dumps({**schema, "protocol": protocol}))
 
 
 def hostile(data):
@@ -208,9 +219,14 @@ def hostile(data):
         ("NoSuchNode", "builtins.str"),
         ("DictNode", "os.environ"),
     ]:
-        module, _, cls = name.rpartition(".")
         content = {"func": "x", "obj": {}, "args": {}, "kwds": {}, "namespace": {}}
-        yield f"{kind} {name}", replaced(data, __loader__=kind, __module__=module, __class__=cls, content=content)
+        yield f"{kind} {name}", replaced(data, **entry(kind, name), content=content)
+    for name in ("seed", "test", "PCG64x"):
+        source = {**entry("DictNode", "builtins.dict"), "content": {"bit_generator": text(name)}}
+        numbers = entry("RandomGeneratorNode", "numpy.random._generator.Generator")
+        for protocol in (0, 1, 2):
+            parts = {"bit_generator": source if protocol else {"bit_generator": name}, "seed_seq": source}
+            yield f"random numbers by {name}, {protocol}", replaced(data, protocol, **numbers, content=parts)
     yield "deep", rewritten(data, schema_json="[" * 100_000 + "]" * 100_000)
     yield "no schema", rewritten(data, schema_json=None)
     yield "no header", rewritten(data, kernelweave_json=None)
@@ -278,6 +294,69 @@ def test_hostile_files_are_refused_and_nothing_runs(saved, tmp_path, monkeypatch
         assert main(["info", str(file)]) == 2, name
         assert capsys.readouterr().err.startswith(f"kernelweave: {file} cannot be opened"), name
         assert not Path("sprung").exists(), name
+
+
+def test_our_list_knows_what_makes_random_numbers(saved):
+    found = {name: modelfile._strangers(schema_of(file)) for name, file in hostile(saved[1]) if "random" in name}
+    assert len(found) == 9 and all("random generator of " in strange[-1] for strange in found.values())
+
+
+def test_sparse_matrices_are_read_no_further_than_they_say(saved, tmp_path):
+    file, size = tmp_path / "model.kw", 2**26
+    file.write_bytes(rewritten(saved[1], **{f"{'0' * 36}_npz": understated(size)}))
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="cannot be opened"):
+        kw.load(file)
+    assert tracemalloc.get_traced_memory()[1] < size / 4
+    tracemalloc.stop()
+
+
+def understated(size):
+    """Return an archive whose member is zeros that it says are one byte."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("data.npy", bytes(size))
+    return buffer.getvalue().replace(struct.pack("<L", size), struct.pack("<L", 1))
+
+
+NOTES = {
+    "task": "classification", "target": "y", "event": None, "columns": list("abcd"), "text": [], "n_features": 4,
+    "first_index": 0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"columns": 5}, {"columns": [1, 2]}, {"task": "survival"}, {"task": ["a"]}, {"n_features": "x"}, {"target": 3}],
+    ids=str,
+)
+def test_notes_of_a_stranger_are_refused(saved, wrong, tmp_path, capsys):
+    file, table = str(tmp_path / "model.kw"), str(tmp_path / "table.csv")
+    NUMBERS.to_csv(table, index=False)
+    kw.save(saved[0], file, notes=NOTES)
+    assert main(["predict", file, table]) == 0
+    kw.save(saved[0], file, notes=NOTES | wrong)
+    for words in (["info", file], ["predict", file, table], ["report", file, table, "--out", f"{file}.html"]):
+        assert main(words) == 2
+        assert "was not saved by `kernelweave fit --out`" in capsys.readouterr().err
+
+
+def test_training_rows_can_be_left_out(tmp_path):
+    rows = np.linspace(-1.0, 1.0, 400)[:, None] + [0.0, 0.1]
+    model = kw.MKLRegressor(K.rbf(on="each"), approximation=kw.Nystroem(rank=5), random_state=0).fit(rows, rows[:, 0])
+    whole, lean = tmp_path / "whole.kw", tmp_path / "lean.kw"
+    kw.save(make_pipeline(StandardScaler(), model).fit(rows, rows[:, 0]), whole)
+    kw.save(make_pipeline(StandardScaler(), model).fit(rows, rows[:, 0]), lean, samples=False)
+    assert whole.stat().st_size - lean.stat().st_size > rows.nbytes
+    ours, theirs = kw.load(whole), kw.load(lean)
+    np.testing.assert_array_equal(ours.predict(rows), theirs.predict(rows))
+    np.testing.assert_array_equal(ours[-1].contributions(rows), theirs[-1].contributions(rows))
+    assert len(ours[-1].effects_) and len(model.effects_)
+    with pytest.raises(AttributeError, match=r"saved with samples=False, has none: use contributions"):
+        _ = theirs[-1].effects_
+    with pytest.raises(ValueError, match=r"saved with samples=False, has none: use contributions"):
+        kw.effects(theirs, 0)
+    assert "Effects" not in kw.report(theirs, rows, rows[:, 0], tmp_path / "r.html").read_text(encoding="utf-8")
 
 
 def test_damaged_files_are_refused_or_unharmed(saved, tmp_path):

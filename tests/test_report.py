@@ -82,7 +82,12 @@ def cases():
     yield "outliers", kw.MKLOutlierDetector(BANK).fit(X), X, None, {"How good it is"}
     events = np.column_stack([high, numbers])
     yield "survival", kw.MKLSurvival(BANK).fit(X, events), X, events, {"How good it is"}
+    named = np.array([(t, bool(e)) for e, t in events], dtype=[("days", float), ("died", bool)])
+    yield "time first", kw.MKLSurvival(BANK).fit(X, named), X, named, {"How good it is"}
     views = {"left": X.iloc[:, :5], "right": X.iloc[:, 5:]}
+    fewer = {"left": views["left"], "right": views["right"].iloc[20:]}
+    lacking = kw.MKLClassifier(K.views(widths=[1.0]), missing="absent").fit(fewer, high)
+    yield "missing views", lacking, fewer, high, {"How good it is", "Kernels that say the same"}
     yield "views", kw.MKLClassifier("views", penalty="spectral").fit(views, high), views, high, {"Products of kernels"}
     scaled = make_pipeline(StandardScaler(), kw.MKLClassifier(BANK))
     yield "search", GridSearchCV(scaled, {"mklclassifier__C": [1.0]}, cv=2).fit(X, high), X, high, {"Weights along C"}
@@ -189,11 +194,13 @@ def test_ticks_are_round_and_inside(low, high, log):
         (StandardScaler(), {}, TypeError, "estimator of kernelweave"),
         (None, {"samples": 0}, ValueError, "samples must be at least 1"),
         (None, {"y": [1, 2]}, ValueError, "y has 2 entries"),
+        (kw.MKLClassifier(BANK).fit(np.eye(9), np.arange(9) % 2), {"y": ["a"] * 120}, ValueError, "none of the"),
     ],
 )
 def test_refusals(model, more, error, message, tmp_path):
     X, y = diabetes()
     model = kw.MKLRegressor(BANK).fit(X, y) if model is None else model
+    X = np.zeros((120, 9)) if isinstance(model, kw.MKLClassifier) else X
     with pytest.raises(error, match=message):
         kw.report(model, X, more.pop("y", y), tmp_path / "r.html", **more)
 

@@ -93,6 +93,25 @@ def test_decoys_paths_and_other_tasks():
     assert there.frequencies[0] == 1.0
 
 
+def test_penalties_with_an_entry_for_each_kernel_on_halves_and_with_decoys():
+    """A kernel that is zero is left out, and decoys have entries, groups and prices of their own."""
+    X, y = problem(3, d=4)
+    X[:, 3] = 0.0
+    bank = [K.Linear(on=[j], group="first" if j == 0 else "rest") for j in range(4)]
+    groups = kw.penalties.Group(within=2.0, between=1.05)
+    for penalty in (kw.penalties.L1([1.0, 2.0, 3.0, 4.0]), groups):
+        model = kw.MKLClassifier(bank, C=0.1, penalty=penalty)
+        with pytest.warns(UserWarning, match="get weight 0"):
+            plain = kw.stability(model, X, y, n_resamples=4, random_state=0)
+            found = kw.stability(model, X, y, n_resamples=4, random_state=0, decoys=True)
+        assert plain.frequencies[0] == found.frequencies[0] == 1.0
+        assert plain.frequencies[3] == found.frequencies[3] == 0.0
+        assert set(found.group_frequencies) == {"first", "rest"}
+    model = kw.MKLClassifier(K.effects(), C=0.1)
+    effects = kw.stability(model, X[:, :3], y, n_resamples=2, decoys=True, random_state=0)
+    assert effects.frequencies.max() == 1.0
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
@@ -100,6 +119,7 @@ def test_decoys_paths_and_other_tasks():
         ({"n_resamples": 0}, "n_resamples"),
         ({"method": "nonsense"}, "method='nonsense' is not known"),
         ({"threshold": 0.5}, "threshold must be above one half"),
+        ({"threshold": "high"}, "threshold must be a number"),
         ({"Cs": [0.0]}, "every entry of Cs"),
     ],
     ids=str,
@@ -112,6 +132,8 @@ def test_refusals(settings, words):
 
 def test_what_has_no_stability():
     X, y = problem(0)
+    with pytest.raises(ValueError, match="one sample only of a class"):
+        kw.stability(kw.MKLClassifier(), X, np.arange(y.size) == 3)
     with pytest.raises(TypeError, match="with a C"):
         kw.stability(kw.MKLOutlierDetector(), X)
     with pytest.raises(TypeError, match="on its own"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -301,3 +302,38 @@ def test_words_in_the_place_of_names_are_refused(bad):
         bad(group=3) if bad is K.rbf else bad("rna")
     with pytest.raises(TypeError, match="must be a dictionary"):
         K.views(["a", "b"])
+
+
+def test_targets_in_another_order_are_refused(tables):
+    X, y = tables
+    named = pd.Series(y, X["rna"].index)
+    clf = kw.MKLClassifier(BANK).fit(X, named)
+    cross_val_score(clf, kw.Views(X), named, cv=2)
+    kw.MKLClassifier(BANK).fit(X, pd.Series(y, [f"row {i}" for i in range(N)]))  # names of other things
+    for samples in (X, kw.Views(X)):
+        with pytest.raises(ValueError, match=r"the index of y is not that of the views of X: use y.loc\[kw.Views\(X\)"):
+            kw.MKLClassifier(BANK).fit(samples, named[::-1])
+    with pytest.raises(ValueError, match="the index of sample_weight is not that of the views"):
+        kw.MKLClassifier(BANK).fit(X, y, named[::-1] + 1.0)
+    with pytest.raises(ValueError, match="use one of the same samples, or an array"):
+        kw.MKLClassifier(BANK).fit(X, named.rename(index={named.index[0]: "somebody"}))
+    for look in (kw.stability, kw.report, partial(kw.path, C=[1.0])):
+        with pytest.raises(ValueError, match="the index of y is not that of the views"):
+            look(clf, X, named[::-1])
+    again = kw.MKLClassifier(BANK).fit(X, named[::-1].loc[kw.Views(X).index])
+    np.testing.assert_array_equal(again.decision_function(X), clf.decision_function(X))
+
+
+def test_a_mudata_has_an_order_of_its_own(tables):
+    X, _ = tables
+    rng = np.random.default_rng(1)
+    order = X["rna"].index[rng.permutation(N)]
+    mudata = SimpleNamespace(mod={name: annotated(table) for name, table in X.items()}, obs_names=order)
+    views = kw.Views(mudata)
+    assert views.index == list(order)
+    np.testing.assert_array_equal(views["scan"], X["scan"].loc[order])
+    less = {"rna": annotated(X["rna"].iloc[3:]), "scan": annotated(X["scan"])}
+    filled = kw.Views(SimpleNamespace(mod=less, obs_names=order), missing="absent")
+    assert filled.index == list(order) and np.isnan(filled["rna"]).all(axis=1).sum() == 3
+    with pytest.raises(ValueError, match="view 'rna' of X lacks 3 of the samples that 'obs_names' has"):
+        kw.Views(SimpleNamespace(mod=less, obs_names=order))

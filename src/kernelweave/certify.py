@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from .arrays import Array, namespace
+from .arrays import Array, like, namespace, positive, to_host
+from .grams import BankGram, GramStack
 from .problem import Certificate, Point, Problem
 
+PRECISION = float(np.finfo(float).eps)  # relative error of one operation
+ENTROPY = 40.0  # most that the entropy of a share changes with it in floating point, at the ends: minus its logarithm
+WALK = 0.25  # errors of a sum of n terms, as a share of sqrt(n) of them: each is at most half a rounding, either way
 ROUNDING = 1e-13  # share of the size of kernels that their products may be off by
 NEAR = 1e-3  # how far from 1 the neighbouring scales are
 GROWTH = 5.0  # of the steps away from 1 in a search for the best scale
 FINE = 1e-3  # share of the interval it is in to which that is found
+MANY = 10**7  # entries of all diagonals beyond which samples are taken to be alike, for what rounding may do
+ROUNDS = 4  # of a search within the last one's error, while that still helps
 
 
 def certify(problem: Problem, point: Point, *, trust: bool = False, rescale: bool = True) -> Certificate:
@@ -35,7 +42,8 @@ def certify(problem: Problem, point: Point, *, trust: bool = False, rescale: boo
     Returns
     -------
     Certificate
-        With ``lower <= optimum <= upper``.
+        With ``lower <= optimum <= upper``, whatever rounding did to the products they are computed from: the bounds
+        are moved apart by as much as that may be, unless ``trust``.
 
     Examples
     --------
@@ -49,13 +57,78 @@ def certify(problem: Problem, point: Point, *, trust: bool = False, rescale: boo
     >>> bounds.lower <= found.certificate.upper * (1 + 1e-9) and bounds.gap < 1e-5
     True
     """
-    beta, q, f = point.beta, point.q, point.f
+    beta, q, f, errors = point.beta, point.q, point.f, NO_ERRORS
     if not trust or q is None or f is None:
         beta = problem.feasible(beta)
         q, f = problem.gram.energies_and_decision(beta, point.weights)
-    lower, dual_scale = dual_value(problem, beta, q)
-    upper, scale, intercept = primal_value(problem, point.weights, q, f, lower, rescale)
-    return Certificate(lower, upper, scale, intercept, dual_scale, _rounding(problem, point.weights))
+        errors = NO_ERRORS if trust else _errors(problem, beta, point.weights)
+    most = errors.raised(q)
+    lower, dual_scale = dual_value(problem, beta, most)
+    upper, scale, intercept = primal_value(problem, point.weights, most, f, lower, rescale, errors)
+    below, above = 0.0, 0.0
+    if errors.share:
+        below = errors.of_dual(problem, beta, dual_scale, intercept)
+        above = upper - primal_value(problem, point.weights, q, f, rescale=False, at=scale)[0]
+    rounding = _rounding(problem, point.weights)
+    return Certificate(lower - below, upper, scale, intercept, dual_scale, rounding, below + max(above, 0.0))
+
+
+@dataclass(frozen=True)
+class Errors:
+    """What rounding may have done to products: to the energies, and to each decision value.
+
+    A sum of n products in floating point is off by about ``sqrt(n)`` roundings of the sum of their sizes, which for
+    kernels is bounded by the diagonal: ``|K_k[i, j]| <= sqrt(K_k[i, i] K_k[j, j])``.
+    """
+
+    share: float = 0.0  # relative error of a sum
+    q: Any = 0.0  # (m,) of the energies
+    f: Any = 0.0  # (n,) or (n, c) of the decision values
+
+    def raised(self, q: Any) -> Any:
+        """Return the largest energies there may be."""
+        return q + self.q if self.share and isinstance(q, np.ndarray) else q
+
+    def of_dual(self, problem: Problem, beta: Array, scale: float, intercept: Any) -> float:
+        """Return what the dual value may be off by through its sum, and through duals that do not quite sum up."""
+        xp, values = namespace(beta), problem.loss.dual(scale * beta)
+        bias = np.abs(to_host(intercept) if hasattr(intercept, "shape") else intercept)
+        size = float(xp.sum(xp.abs(values))) + scale * float(xp.sum(xp.abs(beta))) * float(np.max(bias))
+        if problem.loss.quadratic:
+            return self.share * size
+        moved = xp.abs(beta) if beta.ndim == 1 else xp.max(xp.abs(beta), axis=1)  # at an end it is exact
+        return self.share * size + ENTROPY * PRECISION * float(xp.sum(problem.loss.C[moved > 0.0]))
+
+
+NO_ERRORS = Errors()
+
+
+def _errors(problem: Problem, beta: Array, weights: np.ndarray) -> Errors:
+    """Return what rounding may have done to products of ``beta``."""
+    gram, xp = problem.gram, namespace(beta)
+    share = PRECISION * (2.0 + WALK * float(problem.n) ** 0.5)
+    if isinstance(gram, BankGram):  # of too many kernels to look at each
+        used = np.flatnonzero(weights)
+        gram, weights = gram.only(used), weights[used]
+    diagonal = gram.diagonal() if problem.n * weights.size <= MANY else _even_diagonal(gram, beta)
+    size = xp.sqrt(_powered(diagonal @ like(diagonal, weights), getattr(gram, "degree", 1)))
+    whole = xp.abs(beta) if beta.ndim == 1 else xp.sum(xp.abs(beta), axis=1)
+    columns = size @ xp.abs(beta)
+    f = share * (size * columns if beta.ndim == 1 else size[:, None] * columns[None, :])
+    q = share * to_host(whole @ xp.sqrt(_powered(diagonal, 1))) ** 2 if gram is problem.gram else 0.0
+    if gram.rounded:  # which makes kernels of low rank indefinite
+        q = q + gram.rounded * to_host(whole**2 @ _powered(diagonal, 1))
+    return Errors(share, q, f)
+
+
+def _even_diagonal(gram: GramStack, beta: Array) -> Array:  # (n, m)
+    """Return the mean of the diagonal for every sample, where to look at each would take long."""
+    nothing = 0.0 * (beta if beta.ndim == 1 else beta[:, 0])
+    return nothing[:, None] + like(beta, gram.mean_diagonal())[None, :]
+
+
+def _powered(values: Array, degree: int) -> Array:
+    return positive(values) ** degree
 
 
 def _rounding(problem: Problem, weights: np.ndarray) -> float:
@@ -75,7 +148,8 @@ def dual_value(problem: Problem, beta: Array, q: Any) -> tuple[float, float]:
     if not problem.penalty.homogeneous:
         return max((plain, 1.0), _shortened(problem, beta, q, plain))
     s = problem.loss.dual_scale(beta, h)
-    return max((plain, 1.0), (problem.total_dual(s * beta) - s**2 * h, s))
+    scaled = problem.total_dual(s * beta) - s * s * h
+    return (scaled, s) if scaled > plain else (plain, 1.0)
 
 
 def _shortened(problem: Problem, beta: Array, q: Any, plain: float) -> tuple[float, float]:
@@ -100,23 +174,30 @@ def primal_value(
     f: Array,  # (n,) or (n, c)
     lower: float = np.inf,
     rescale: bool = True,
+    errors: Errors = NO_ERRORS,
+    at: float = 1.0,
 ) -> tuple[float, float, Any]:
-    """Primal objective of ``t f + b`` at its best scale ``t`` and bias ``b``: value, t, b.
+    """Primal objective of ``t f + b`` at its best scale ``t`` and bias ``b``: value, t, b; at most, with ``errors``.
 
     The scale is not searched for where its neighbours show, by convexity, that it would narrow the distance to
-    ``lower`` by less than a hundredth.
+    ``lower`` by less than a hundredth. Without ``rescale`` it is ``at``.
     """
     cost = problem.penalty.cost(weights, q)
-    value, moves = _along(problem, cost, f), rescale and cost(1.0) > 0.0
-    best = (value(1.0)[0], 1.0)
+    value, moves = _along(problem, cost, f, errors), rescale and cost(1.0) > 0.0
+    best = (value(at)[0], at)
     sides = (value(1.0 - NEAR)[0] - best[0], value(1.0 + NEAR)[0] - best[0]) if moves else (0.0, 0.0)
     if moves and not 0.0 <= min(sides) <= max(sides) <= 0.01 * (best[0] - lower):
-        best = min(best, _lowest(lambda t: value(t)[0], best[0], sides), (value(0.0)[0], 0.0))
+        best = min(best, _lowest(lambda t: value(t)[0], best[0], sides, lower), (value(0.0)[0], 0.0))
     return best[0], best[1], value(best[1])[1]
 
 
-def _lowest(value: Callable[[float], float], at_one: float, sides: tuple[float, float]) -> tuple[float, float]:
-    """Return the least value of a convex function of the scale, and where: steps away from 1 grow until it rises."""
+def _lowest(
+    value: Callable[[float], float], at_one: float, sides: tuple[float, float], lower: float
+) -> tuple[float, float]:
+    """Return the least value of a convex function of the scale, and where: steps away from 1 grow until it rises.
+
+    Where costs are huge a scale that is slightly off is dear: the search goes on within its error while that helps.
+    """
     way, last, far = (-1.0 if sides[0] < sides[1] else 1.0), NEAR, GROWTH * NEAR
     lowest, next_one = at_one + min(sides), value(1.0 + way * far)
     while far < 1.0 and next_one < lowest:
@@ -125,11 +206,20 @@ def _lowest(value: Callable[[float], float], at_one: float, sides: tuple[float, 
     ends = sorted((1.0 + way * last / GROWTH, 1.0 + way * far))
     if min(sides) >= 0.0:
         ends = [1.0 - NEAR, 1.0 + NEAR]
-    found = minimize_scalar(value, bounds=ends, method="bounded", options={"xatol": 1e-5 + FINE * (ends[1] - ends[0])})
-    return float(found.fun), float(found.x)
+    best, place, width = np.inf, 1.0, 1e-5 + FINE * (ends[1] - ends[0])
+    for _ in range(ROUNDS):
+        found = minimize_scalar(value, bounds=ends, method="bounded", options={"xatol": width})
+        gain = best - float(found.fun)
+        best, place = min((best, place), (float(found.fun), float(found.x)))
+        if not gain > 0.01 * (best - lower) or width < PRECISION:
+            break
+        ends, width = [max(place - 2.0 * width, 0.0), place + 2.0 * width], FINE * width
+    return best, place
 
 
-def _along(problem: Problem, cost: Callable[[float], float], f: Array) -> Callable[[float], tuple[float, Any]]:
+def _along(
+    problem: Problem, cost: Callable[[float], float], f: Array, errors: Errors
+) -> Callable[[float], tuple[float, Any]]:
     """Return the function ``t -> (primal value at t f, its bias)``; the bias is sought from the last one on."""
     near: Any = None
 
@@ -137,6 +227,19 @@ def _along(problem: Problem, cost: Callable[[float], float], f: Array) -> Callab
         nonlocal near
         scaled = float(t) * f  # a NumPy scalar on the left would take foreign arrays over
         near = problem.best_bias(scaled, near)
-        return cost(t) + problem.total_loss(scaled, near), near
+        if not errors.share:
+            return cost(t) + problem.total_loss(scaled, near), near
+        return (cost(t) + _most_loss(problem, scaled, near, t, errors)) * (1.0 + errors.share), near
 
     return value
+
+
+def _most_loss(problem: Problem, f: Array, bias: Any, t: float, errors: Errors) -> float:
+    """Return the largest loss that decision values ``f + bias`` may have, given their errors."""
+    xp = namespace(f)
+    off = float(t) * errors.f + PRECISION * (xp.abs(f) + xp.abs(bias + 0.0 * f))
+    if problem.loss.elementwise and problem.loss.separable:  # convex: largest at an end
+        ends = xp.maximum(problem.loss.value(f + bias - off), problem.loss.value(f + bias + off))
+        return problem.total_loss(f, bias) + float(xp.sum(ends - problem.loss.value(f + bias)))
+    worst = xp.max(off, axis=1) if f.ndim > 1 else xp.max(off)
+    return problem.total_loss(f, bias) + 2.0 * float(xp.sum(problem.loss.C * worst))

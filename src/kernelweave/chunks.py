@@ -80,14 +80,28 @@ class Chunks:
         tasks = {}
         for i, (part, pick, number) in enumerate(zip(self.parts, picks, self.numbers, strict=True)):
             rows = slice(stops[i] - int(self.sizes[i]), stops[i])
-            given = Given(work, pick, number, tuple(shared), tuple(values[rows] for values in split))
-            tasks[(name, i)] = (_work, part.key, recipe, given)
+            own = self._sources[i]
+            given = Given(work, pick, number, tuple(shared), tuple(values[rows] for values in split), own)
+            tasks[(name, i)] = (_work, part.key if own is None else None, recipe, given)
         return name, {**self._graph, **tasks}
 
     @cached_property
     def _graph(self) -> dict[Any, Any]:
-        """The tasks that chunks are made by."""
-        return graph_of([*self.parts, *([] if self.recipe is None else [self.recipe])])
+        """The tasks that others depend on: of the recipe, and of chunks that are not made in place."""
+        shared = [part for part, own in zip(self.parts, self._sources, strict=True) if own is None]
+        return graph_of([*shared, *([] if self.recipe is None else [self.recipe])])
+
+    @cached_property
+    def _sources(self) -> list[Source | None]:
+        """How each chunk is made, where that is nobody else's business: then it is made where it is used, and freed."""
+        from dask.optimization import cull
+
+        whole = graph_of(self.parts)
+        graphs = [cull(whole, [part.key])[0] for part in self.parts]
+        held = any(type(task).__name__ == "Future" for task in whole.values())
+        if held or sum(map(len, graphs)) > len(whole):
+            return [None] * len(self.parts)
+        return [Source(graph, part.key) for graph, part in zip(graphs, self.parts, strict=True)]
 
     def total(self, work: Callable[..., Any], shared: Sequence[Any] = (), split: Sequence[np.ndarray] = ()) -> Any:
         """Return the sum over chunks of arrays, or of tuples of arrays, added up in a tree."""
@@ -226,6 +240,20 @@ def _without_empty(parts: Sequence[Any], sizes: np.ndarray, columns: int, dtype:
 
 
 @dataclass(frozen=True)
+class Source:
+    """The tasks that one chunk is made by."""
+
+    graph: Any
+    key: Any
+
+    def made(self) -> Any:
+        """Return the chunk."""
+        from dask import get
+
+        return get(self.graph, self.key)
+
+
+@dataclass(frozen=True)
 class Given:
     """What a task is to do with its chunk; a record, in which no scheduler looks for names of other tasks."""
 
@@ -234,10 +262,12 @@ class Given:
     number: tuple[int, int]
     shared: tuple[Any, ...]
     split: tuple[np.ndarray, ...]
+    source: Source | None
 
 
 def _work(part: Any, recipe: Recipe | None, given: Given) -> Any:
     """Make of a chunk what its recipe says, and do what is to be done with it."""
+    part = part if given.source is None else given.source.made()
     part = part if given.pick is None else _some(part, given.pick)
     return given.work(part if recipe is None else recipe(part, *given.number), *given.shared, *given.split)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from .arrays import like, namespace, to_host
 from .estimators.base import MKLEstimator
+from .estimators.parts import NO_SAMPLES
 
 __all__ = ["EffectShape", "effects", "fitted"]
 
@@ -36,6 +37,16 @@ class EffectShape:
         Values of each column in some of the training samples.
     discrete : list of bool
         Whether the grid of each column holds all the values that were seen.
+
+    Examples
+    --------
+    >>> import kernelweave as kw
+    >>> from kernelweave import kernels as K
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> shape = kw.effects(kw.MKLRegressor(K.linear(on="each")).fit(X, y), "bmi", points=5)
+    >>> shape.name, shape.grid[0].size, bool(shape.value[-1] > shape.value[0])
+    ('bmi', 5, True)
     """
 
     name: str
@@ -113,7 +124,7 @@ def fitted(model: Any) -> Any:
             raise TypeError(f"model must be a fitted estimator of kernelweave; got {type(model).__name__}.")
     model.parts()  # which says so if it is not fitted
     if model._sample is None:
-        raise ValueError("kernels='precomputed' has no columns to draw along: use contributions(X, by='kernel').")
+        raise ValueError(f"effects are drawn along {NO_SAMPLES}: use contributions(X, by='kernel').")
     return model
 
 

@@ -15,6 +15,7 @@ import math
 import os
 import re
 from collections.abc import Iterator
+from copy import copy
 from pathlib import Path
 from typing import Any
 from zipfile import ZIP_STORED, ZipFile
@@ -46,6 +47,7 @@ ESTIMATORS = (
     "kernelweave.estimators.survive.MKLSurvival",
 )
 PARTS = (  # what fitted models are made of, beside what the rooms export
+    "kernelweave.assemble.absent.AbsentRows",
     "kernelweave.assemble.combined.Gate",
     "kernelweave.assemble.combined.GatedExpansion",
     "kernelweave.assemble.combined.GaussianExpansion",
@@ -108,6 +110,7 @@ PREPARATIONS = (  # what may stand before an estimator in a pipeline, and what c
 )
 NUMBERS = ("bool", "float32", "float64", "int8", "int16", "int32", "int64", "str_", "uint8", "uint32", "uint64")
 SCALARS = tuple(f"numpy.{name}" for name in NUMBERS)
+BIT_GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")  # skops calls what a file names here
 TYPES = ("builtins.bool", "builtins.float", "builtins.int", "builtins.str", *SCALARS)
 PLAIN: dict[str, tuple[str, ...]] = {  # kinds of entries that are no objects, and what each may stand for
     "DictNode": ("builtins.dict",),
@@ -125,7 +128,9 @@ PLAIN: dict[str, tuple[str, ...]] = {  # kinds of entries that are no objects, a
 }
 
 
-def save(model: Any, path: str | os.PathLike[str], *, notes: dict[str, Any] | None = None) -> None:
+def save(
+    model: Any, path: str | os.PathLike[str], *, notes: dict[str, Any] | None = None, samples: bool = True
+) -> None:
     """Write a model to a file that is safe to open.
 
     The file holds no code: a stranger can open it with `load` without running anything of yours, and you theirs.
@@ -140,6 +145,10 @@ def save(model: Any, path: str | os.PathLike[str], *, notes: dict[str, Any] | No
         The file; one that is there already is replaced.
     notes : dict, optional
         Anything that JSON can hold, kept beside the model.
+    samples : bool, default=True
+        Whether the file keeps up to 1000 training rows, on which ``effects_`` and the curves of `kernelweave.effects`
+        are measured. Without them predictions and contributions are the same, and these are refused. The rows that
+        predictions need are always kept: support vectors, or landmarks of features.
 
     Examples
     --------
@@ -161,7 +170,7 @@ def save(model: Any, path: str | os.PathLike[str], *, notes: dict[str, Any] | No
         raise TypeError(f"save takes an estimator of kernelweave or a Pipeline of one, not {_kind(model)}{hint}.")
     skops = _skops()
     try:
-        data = skops.dumps(model, compression=ZIP_STORED)
+        data = skops.dumps(model if samples else _without_samples(model), compression=ZIP_STORED)
     except Exception as error:
         raise ValueError(f"the model holds something that cannot be written to a safe file: {error}") from error
     header = {
@@ -184,8 +193,13 @@ def save(model: Any, path: str | os.PathLike[str], *, notes: dict[str, Any] | No
         _check_arrays(archive, len(buffer.getbuffer()))
     target = Path(path)
     part = target.with_name(target.name + ".part")
-    part.write_bytes(buffer.getbuffer())
-    os.replace(part, target)
+    try:
+        part.write_bytes(buffer.getbuffer())
+        os.replace(part, target)
+    except OSError as error:  # a full disk, say
+        part.unlink(missing_ok=True)
+        words = f"the model could not be written ({error.strerror}), and what was there is as it was: choose a place"
+        raise type(error)(error.errno, f"{words} with room", str(target)) from error
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -271,6 +285,16 @@ def _estimator(model: Any) -> MKLEstimator | None:
     return model if isinstance(model, MKLEstimator) else None
 
 
+def _without_samples(model: Any) -> Any:
+    """Return the same model without the training rows on which effects are measured."""
+    lean = copy(model)
+    if hasattr(model, "named_steps"):
+        lean.steps = [*model.steps[:-1], (model.steps[-1][0], _without_samples(model.steps[-1][1]))]
+    elif hasattr(model, "_sample"):
+        lean._sample = None
+    return lean
+
+
 def _kind(thing: Any) -> str:
     return f"{type(thing).__module__}.{type(thing).__qualname__}"
 
@@ -307,7 +331,17 @@ def _strangers(schema: Any) -> list[str]:
         kind, name = entry.get("__loader__"), f"{entry.get('__module__')}.{entry.get('__class__')}"
         if name not in (known if kind == "ObjectNode" else PLAIN.get(str(kind), ())):
             found.append(f"{str(kind).removesuffix('Node').lower()} {name}")
+        elif kind == "RandomGeneratorNode" and (generator := _bit_generator(entry)) not in BIT_GENERATORS:
+            found.append(f"random generator of {generator}")
     return sorted(set(found), key=lambda name: (not name.startswith("function"), name))
+
+
+def _bit_generator(entry: dict[str, Any]) -> Any:
+    """Return what a file names as the source of random numbers."""
+    try:
+        return json.loads(entry["content"]["bit_generator"]["content"]["bit_generator"]["content"])
+    except (KeyError, TypeError, ValueError):
+        return "nothing known"
 
 
 def _cannot_keep(strange: str) -> str:
@@ -371,7 +405,8 @@ def _check_arrays(archive: ZipFile, size: int) -> None:
                 if swollen > max(ROOM, SWELL * size):
                     raise _Refused(f"its sparse matrices would take {swollen} bytes, {swollen // size} times the file")
                 for part in inner.infolist():
-                    _check_array(inner.read(part))
+                    with inner.open(part) as stream:  # read no further than what it says: it may hold much more
+                        _check_array(stream.read(part.file_size))
             matrix.seek(0)
             load_npz(matrix).check_format(full_check=True)  # positions beyond a matrix would be read from anywhere
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -53,7 +54,7 @@ def path(estimator: MKLEstimator, X: Any, y: Any, C: Sequence[float], sample_wei
     Parameters
     ----------
     estimator : MKLClassifier, MKLRegressor or MKLSurvival
-        What to solve; its own C is not used.
+        What to solve; its own C is not used, and its max_time is for all of the path.
     X, y : as for `fit`
         The training samples.
     C : sequence of float
@@ -80,15 +81,16 @@ def path(estimator: MKLEstimator, X: Any, y: Any, C: Sequence[float], sample_wei
     if not isinstance(estimator, MKLEstimator):
         raise TypeError(f"estimator must be a MKLClassifier, on its own; got {type(estimator).__name__}.")
     if "C" not in estimator.get_params(deep=False):
-        raise TypeError(f"{type(estimator).__name__} has no C and no path along it: fit it for each nu.")
+        raise TypeError(f"{type(estimator).__name__} has no C of its own, and no path along it.")
     if type(estimator)._solve_all is not MKLEstimator._solve_all:
         raise TypeError(f"{type(estimator).__name__} has no path, not being one problem: fit it for each C.")
     costs = _read_costs(C)
     worker = clone(estimator).set_params(C=float(costs[0]))
-    prepared = worker._prepare(X, y, sample_weight)
-    walks = Parallel(n_jobs=worker.n_jobs, prefer="threads")(
-        delayed(worker._along)(prepared, subproblem, costs) for subproblem in prepared.subproblems
-    )
+    with worker._limited(time.perf_counter()):
+        prepared = worker._prepare(X, y, sample_weight)
+        walks = Parallel(n_jobs=worker.n_jobs, prefer="threads")(
+            delayed(worker._along)(prepared, subproblem, costs) for subproblem in prepared.subproblems
+        )
     steps = list(zip(*walks, strict=True))  # for each C, the solutions of all problems
     worker._warn_if_loose([solution for step in steps for solution in step])
     several = slice(None) if len(prepared.subproblems) > 1 else 0

@@ -137,6 +137,8 @@ class Certificate:
     rounding : float
         What the bounds may be off by where the optimum is far smaller than what it is computed from, as it can be for
         duals whose sum is held; bounds that are no further apart are not told apart.
+    widened : float
+        By how much the bounds were moved apart for what rounding may have done to them.
     """
 
     lower: float
@@ -145,6 +147,7 @@ class Certificate:
     intercept: Any = 0.0
     dual_scale: float = 1.0
     rounding: float = 0.0
+    widened: float = 0.0
 
     @property
     def gap(self) -> float:
@@ -165,6 +168,11 @@ class Status(Enum):
 
     CONVERGED = "The duality gap is within tol."
     MAX_ITER = "max_iter was reached before the duality gap met tol: raise max_iter or tol."
+    MAX_TIME = "max_time was reached before the duality gap met tol: raise max_time or tol."
+    SLOW = (
+        "The gap falls too slowly to wait for, as it may where costs are huge for kernels of low rank: use a smaller "
+        "C, raise tol, or say in max_time how long to go on."
+    )
     STALLED = "The solver could not improve further in floating point: raise tol, or scale the kernels."
     OWN_TEST = "The solver's own optimality test holds; the duality gap says how far that is from the optimum."
     EPOCHS = "The passes asked for are done; the duality gap says how far that is from the optimum."

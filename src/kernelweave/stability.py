@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,13 +13,17 @@ from joblib import Parallel, delayed
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 from sklearn.base import clone, is_classifier
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from .arrays import to_host
 from .assemble import Assembly, Fold, StoredFold, check_choice, check_number, check_whole, fold_of, rows_of
 from .assemble.complexity import LOOK, on_host
 from .estimators.base import MKLEstimator, PreparedFit
+from .penalties import MixingPenalty
+from .problem import Status
 from .tables import NO_GROUP, shorten, table
+from .weightings import make_mixing
 
 METHODS = ("complementary-pairs", "halves")
 ALIKE = 0.9  # cosine between two centred kernels from which one can stand in for the other
@@ -109,8 +115,8 @@ def stability(
 
     Parameters
     ----------
-    estimator : MKLClassifier, MKLRegressor, MKLSurvival or MKLOutlierDetector
-        What to fit; its penalty should be sparse, such as "l1".
+    estimator : MKLClassifier, MKLRegressor or MKLSurvival
+        What to fit; its penalty should be sparse, such as "l1", and its max_time is for all halves.
     X, y : as for `fit`
         The samples.
     n_resamples : int, default=50
@@ -146,17 +152,20 @@ def stability(
     ((4,), True)
     """
     _check(estimator, n_resamples, method, threshold)
-    costs = np.sort(np.array([estimator.C] if Cs is None else list(Cs), dtype=float))
+    costs = np.sort(np.atleast_1d(np.asarray(estimator.C if Cs is None else Cs, dtype=float)))
     for cost in costs:
         check_number("every entry of Cs", float(cost))
     rng, worker = check_random_state(random_state), clone(estimator)
-    prepared = worker._prepare(X, y, sample_weight)
-    made, m = prepared.assembly, len(prepared.assembly.names)
-    starts = [worker._along(prepared, one, costs[:1])[0].beta for one in prepared.subproblems]
-    order = rng.permutation(prepared.targets.rows.shape[0]) if decoys else None
-    job = _Job(worker, prepared, y, costs, order, starts)
-    halves = _halves(prepared, worker, n_resamples, method, rng)
-    weights = np.array(Parallel(n_jobs=n_jobs, prefer="threads")(delayed(job)(rows) for rows in halves))
+    with worker._limited(time.perf_counter()):
+        prepared = worker._prepare(X, y, sample_weight)
+        made, m = prepared.assembly, len(prepared.assembly.names)
+        worker.penalty = _on_parts(worker.penalty, made, decoys)
+        starts = [worker._along(prepared, one, costs[:1])[0].beta for one in prepared.subproblems]
+        order = rng.permutation(prepared.targets.rows.shape[0]) if decoys else None
+        job = _Job(worker, prepared, y, costs, order, starts)
+        halves = _halves(prepared, worker, n_resamples, method, rng)
+        found = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(job)(rows) for rows in halves)
+    weights = np.array(_in_time(found, worker))
     picked = np.any(weights > 0, axis=1)  # of (resamples, costs, kernels and decoys)
     real, fake = np.asarray(picked)[:, :m], np.asarray(picked)[:, m:]
     q = float(real.sum(axis=1).mean())
@@ -189,7 +198,8 @@ def _check(estimator: Any, n_resamples: Any, method: str, threshold: Any) -> Non
     check_choice("method", method, METHODS)
     if n_resamples % 2 and method == "complementary-pairs":
         raise ValueError(f"n_resamples={n_resamples} is odd, and complementary pairs come in twos: use an even number.")
-    if isinstance(threshold, bool) or not 0.5 < float(threshold) <= 1.0:
+    check_number("threshold", threshold)
+    if not 0.5 < float(threshold) <= 1.0:
         raise ValueError(f"threshold must be above one half, and 1 at most; got {threshold!r}.")
 
 
@@ -199,6 +209,8 @@ def _halves(
     """Draw halves of the samples that count, with classes in equal shares."""
     n = prepared.targets.rows.shape[0]
     codes = to_host(prepared.targets.codes) if is_classifier(worker) else np.zeros(n, dtype=int)  # type: ignore[attr-defined]
+    if is_classifier(worker) and codes.max() == 1 and min(np.bincount(codes)) < 2:
+        raise ValueError("y has one sample only of a class, and each half needs one of both: give more.")
     halves: list[np.ndarray] = []
     while len(halves) < n_resamples:
         side = np.empty(n, dtype=int)
@@ -222,8 +234,8 @@ class _Job:
     order: np.ndarray | None
     starts: list[Any]
 
-    def __call__(self, rows: np.ndarray) -> np.ndarray:  # (costs, m), with decoys (costs, 2 m)
-        """Return the weights at each cost."""
+    def __call__(self, rows: np.ndarray) -> np.ndarray | None:  # (costs, m), with decoys (costs, 2 m)
+        """Return the weights at each cost; None where the time was up."""
         whole, worker = self.prepared, self.worker
         fold = self._fold(rows)
         y = rows_of(self.y, to_host(whole.targets.rows)[rows])
@@ -231,6 +243,8 @@ class _Job:
         walks = [
             worker._along(part, one, self.costs, self._start(j, rows, one)) for j, one in enumerate(part.subproblems)
         ]
+        if any(solution.status is Status.MAX_TIME for walk in walks for solution in walk):
+            return None
         weights = np.array([part.weights(step).mean(axis=0) for step in zip(*walks, strict=True)])
         return self._placed(weights)
 
@@ -261,8 +275,49 @@ class _Job:
         other = fold_of(self.prepared.assembly, self.order[rows], rows[:0])
         assert isinstance(other, StoredFold)
         both = np.concatenate([fold.samples, other.samples], axis=2)
-        names = [*fold.names, *(f"decoy of {name}" for name in fold.names)]
-        return StoredFold(both, fold.test, names, [*fold.groups, *fold.groups])
+        names, groups = ([*of, *(_decoy(one) for one in of)] for of in (fold.names, fold.groups))
+        prices = None if fold.prices is None else np.tile(fold.prices, 2)
+        has = None if fold.has is None or other.has is None else np.hstack([fold.has, other.has])
+        return StoredFold(both, fold.test, names, groups, prices, has)
+
+
+def _decoy(name: Any) -> Any:
+    """Return the name of a decoy, or of the group of decoys of a group."""
+    return None if name is None else f"decoy of {name}"
+
+
+def _on_parts(given: Any, made: Assembly, decoys: bool) -> Any:
+    """Return a penalty for parts, which hold the kernels that are not zero, and their decoys: entries go or double."""
+    penalty, m = make_mixing(given), len(made.names)
+    if not isinstance(penalty, MixingPenalty) or (made.kept.size == m and not decoys):
+        return given
+    penalty = made.cut(penalty)
+    if not decoys:
+        return penalty
+    twice = {name: _doubled(value, made.kept.size) for name, value in penalty.get_params(deep=False).items()}
+    return type(penalty)(**twice)
+
+
+def _doubled(value: Any, m: int) -> Any:
+    """Return what holds an entry for each kernel with one for each decoy after it, words marked as theirs."""
+    if np.ndim(value) != 1 or len(value) != m:
+        return value
+    return [*value, *(one if isinstance(one, float | np.floating) else _decoy(one) for one in value)]
+
+
+def _in_time(found: Sequence[np.ndarray | None], worker: MKLEstimator) -> list[np.ndarray]:
+    """Return what was fitted before the time was up, and say how much that is."""
+    done = [weights for weights in found if weights is not None]
+    if len(done) < len(found):
+        if len(done) < 2:
+            raise ValueError(f"max_time={worker.max_time:g} is over before two halves were fitted: raise it.")
+        warnings.warn(
+            f"max_time was reached after {len(done)} of {len(found)} halves, which the frequencies are of: raise "
+            "max_time, or use fewer halves.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return done
 
 
 def _by_group(groups: Sequence[str | None], picked: np.ndarray) -> dict[str, float]:

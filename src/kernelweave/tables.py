@@ -105,7 +105,14 @@ def fitted(rows: Sequence[Sequence[str]], header: Sequence[str], width: int) -> 
 
 
 class Effect(NamedTuple):
-    """One part of a model, and how much of the variance of the decision values it explains."""
+    """One part of a model, and how much of the variance of the decision values it explains.
+
+    Examples
+    --------
+    >>> from kernelweave.tables import Effect
+    >>> Effect("age", (0,), variance=2.0, share=0.4).share
+    0.4
+    """
 
     name: str
     columns: tuple[int, ...]

@@ -46,6 +46,16 @@ class Weighting(BaseEstimator):
 
     A ``sample_weight`` counts here as repeats of a sample do; ``class_weight`` and ``C`` are costs of errors, which
     only the SVM knows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernelweave as kw
+    >>> y = np.array([-1.0, -1.0, 1.0, 1.0])
+    >>> gram = kw.DenseGram(np.stack([np.eye(4), np.outer(y, y)], axis=2))
+    >>> weighting = kw.weightings.CentredAlignment()
+    >>> isinstance(weighting, kw.weightings.Weighting), int(weighting.weights(gram, y).argmax())
+    (True, 1)
     """
 
     #: kinds of targets that it weighs kernels by, as `Loss.tasks` names them

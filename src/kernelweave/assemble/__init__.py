@@ -32,7 +32,7 @@ from .targets import (
     target_names,
 )
 from .tensors import check_together, read_tensor
-from .views import Views, as_objects, as_views, check_columns
+from .views import Views, as_objects, as_views, check_columns, check_order
 
 __all__ = [
     "Assembly",
@@ -69,6 +69,7 @@ __all__ = [
     "check_columns",
     "check_memory",
     "check_number",
+    "check_order",
     "check_products",
     "check_together",
     "check_whole",

@@ -25,7 +25,8 @@ def check_symmetric(stack: np.ndarray, names: list[str], source: str) -> None:
     worst = asymmetry(stack)
     broken = np.flatnonzero(~np.isfinite(worst))
     if broken.size:
-        raise ValueError(f"{names[broken[0]]} holds NaN or infinity: check how {source} was made, or drop that kernel.")
+        way_out = ", drop that kernel, or use missing='absent' if samples lack it" if source == "X" else ", or drop it"
+        raise ValueError(f"{names[broken[0]]} holds NaN or infinity: check how {source} was made{way_out}.")
     uneven = np.flatnonzero(worst > ASYMMETRY * largest)
     if uneven.size:
         k = uneven[0]
@@ -55,8 +56,10 @@ def check_definite(stack: np.ndarray, names: list[str], unknown: list[int], rand
     for first in range(0, len(unknown), 32):
         some = unknown[first : first + 32]
         kernels = np.moveaxis(stack[np.ix_(index, index, np.array(some))], 2, 0).astype(float)
-        if not _are_definite(kernels, stack.dtype):
-            refuse_indefinite(next(names[k] for k, K in zip(some, kernels, strict=True) if not _has_factor(K)))
+        if not _are_definite(kernels, _precision(kernels, stack.dtype)):
+            k = next(k for k, K in zip(some, kernels, strict=True) if not _has_factor(K))
+            values = np.linalg.eigvalsh(stack[np.ix_(index, index, np.array([k]))][:, :, 0].astype(float))
+            refuse_indefinite(names[k], float(values[0] / max(values[-1], 1e-300)))
     return index.size < stack.shape[0] and bool(unknown)
 
 
@@ -69,10 +72,12 @@ def some_samples(n: int, kernels: int, random_state: Any) -> np.ndarray:
     return np.sort(rng.choice(n, size, replace=False))
 
 
-def refuse_indefinite(name: str) -> None:
+def refuse_indefinite(name: str, least: float | None = None) -> None:
+    """Refuse a kernel, whose least eigenvalue is ``least`` times the largest."""
+    size = "" if least is None else f" (its least eigenvalue is {least:.1e} of the largest)"
     raise ValueError(
-        f"{name} is not positive semidefinite, so nothing could be certified: use psd='clip' to drop the negative "
-        "part of its spectrum, or leave the kernel out."
+        f"{name} is not positive semidefinite{size}, so nothing could be certified: use psd='clip' to drop the "
+        "negative part of its spectrum, psd='trust' if it is rounding, or leave the kernel out."
     )
 
 
@@ -82,6 +87,13 @@ def _are_definite(kernels: np.ndarray, dtype: np.dtype) -> bool:
     empty = np.array([not K.any() for K in kernels])
     diagonal += np.array([_slack(K, dtype) for K in kernels])[:, None] + empty[:, None]  # an exact zero counts as one
     return _has_factor(kernels)
+
+
+def _precision(kernels: np.ndarray, dtype: np.dtype) -> np.dtype:
+    """Return the precision that kernels were rounded to: single if every entry is a number of that, else their own."""
+    with np.errstate(over="ignore"):
+        single = kernels.astype(np.float32)
+    return np.dtype(np.float32) if np.array_equal(single, kernels) else dtype
 
 
 def _has_factor(kernels: np.ndarray) -> bool:

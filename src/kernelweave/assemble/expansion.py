@@ -10,6 +10,7 @@ import numpy as np
 
 from ..arrays import namespace
 from ..kernels import Kernel, evaluate
+from .absent import AbsentRows
 
 BLOCK = 32 * 2**20  # bytes of one kernel's entries computed at a time when predicting
 
@@ -49,6 +50,7 @@ class Expansion:
     clipped: dict[int, np.ndarray]  # coefficients of each clipped kernel, by its place in `active`
     intercept: np.ndarray  # (n_outputs,)
     shape: tuple[int, int]  # training rows and kernels that a precomputed stack must have
+    absent: AbsentRows | None = None  # of a precomputed stack whose samples may lack kernels
     degree: ClassVar[int] = 1
 
     @property
@@ -84,4 +86,7 @@ class Expansion:
         """Yield the place of each kernel with weight, and the kernel between new samples and support vectors."""
         if self.kernels is not None:
             return evaluate(self.kernels, X, self.X)
-        return ((k, X[:, self.rows, column]) for k, column in enumerate(self.active))
+        if self.absent is None:
+            return ((k, X[:, self.rows, column]) for k, column in enumerate(self.active))
+        known = self.absent
+        return ((k, known.filled(X[:, :, column], column)[:, self.rows]) for k, column in enumerate(self.active))

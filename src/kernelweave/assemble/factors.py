@@ -13,6 +13,7 @@ from ..arrays import Array, device_of, dtype_name, is_foreign, like, namespace
 from ..chunks import Chunks
 from ..grams import Approximation, BasisGram, FactorGram, GramStack, LowRankGram
 from ..kernels import Kernel
+from ..kernels.missing import presence
 from .base import Assembly, say_dropped
 from .expansion import finite
 from .memory import allowed_features
@@ -46,6 +47,7 @@ class FactorAssembly(Assembly):
     like: Array  # an empty array where the samples are
     kernels: list[Kernel]  # (m,) resolved
     factors: Any = 1.0  # (kernels kept,) what the features were multiplied by after they were made, squared
+    has: np.ndarray | None = None  # (n, m) which samples have what each kernel looks at; None if all have everything
 
     def rescaled(self, factors: np.ndarray) -> FactorAssembly:
         if not isinstance(self.gram, BasisGram):
@@ -185,6 +187,7 @@ def from_factors(
         options.approximation,
         empty_like(X),
         bank,
+        has=presence(bank, X),
     )
 
 

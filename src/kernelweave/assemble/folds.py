@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from sklearn.utils import _safe_indexing
 
-from ..arrays import Array, is_foreign, like, namespace
+from ..arrays import Array, is_foreign, like, namespace, to_host
 from ..grams import DenseGram
 from ..kernels import Kernel
 from .base import Assembly
 from .exact import TensorAssembly, from_tensors
 from .factors import FactorAssembly, stored_features
 from .parameters import Options
-from .stacks import KernelAssembly, assembled, from_samples
+from .stacks import KernelAssembly, assembled, diagonal_means, from_samples
 from .targets import Targets
 
 
@@ -57,9 +57,10 @@ class StoredFold(Fold):
     names: list[str]
     groups: list[str | None]
     prices: np.ndarray | None = None  # (m,) what the weight of each kernel costs
+    has: np.ndarray | None = None  # (n, m) which training samples have what each kernel looks at
 
     def scaled(self, options: Options, weight: np.ndarray) -> KernelAssembly:
-        made = assembled(self.samples, self.names, self.groups, [], options, weight, owned=True)
+        made = assembled(self.samples, self.names, self.groups, [], options, weight, owned=True, has=self.has)
         return made if self.prices is None else made.rescaled(1.0 / self.prices[made.kept])
 
     def summed(self, weights: np.ndarray) -> StoredFold:
@@ -81,9 +82,22 @@ class FactorFold(Fold):
     samples: Array  # (n, D)
     test: Array  # (t, D)
     made: FactorAssembly
+    has: np.ndarray | None = None  # (n, kernels kept) which training samples have what each kernel looks at
 
     def scaled(self, options: Options, weight: Array) -> FactorAssembly:
-        return replace(self.made, gram=self.made.gram.on(self.samples))
+        made = replace(self.made, gram=self.made.gram.on(self.samples))
+        prices = np.array([made.kernels[k]._price for k in made.kept])
+        return made.rescaled(1.0 / (prices * self._sizes(options.normalize, to_host(weight))))
+
+    def _sizes(self, normalize: str | None, weight: np.ndarray) -> np.ndarray:  # (kernels kept,)
+        """Return what the features made for all samples are to be divided by, squared, prices aside."""
+        if normalize not in ("trace", "center"):
+            return self.made.scales[self.made.kept]
+        gram, share = self.made.gram.on(self.samples), weight / weight.sum()
+        sizes = diagonal_means(to_host(gram.diagonal()), share, self.has)
+        if normalize == "center":
+            sizes = sizes - to_host(gram.energies(gram.asarray(share)))
+        return np.maximum(sizes, 1e-12)  # a kernel that is nothing on these samples stays next to nothing
 
     def decide(self, assembly: Assembly, targets: Targets, weights: np.ndarray, coef: Array) -> Array:
         if not isinstance(assembly, FactorAssembly):
@@ -123,7 +137,7 @@ def fold_of(made: Assembly, train: np.ndarray, test: np.ndarray) -> Fold:
     if isinstance(made, FactorAssembly):
         V = stored_features(made.gram, "cross-validation on kernels that are computed once")
         one, other = (namespace(V).take(V, _positions(V, part), axis=0) for part in (train, test))
-        return FactorFold(one, other, made)
+        return FactorFold(one, other, made, None if made.has is None else made.has[np.ix_(train, made.kept)])
     if isinstance(made, TensorAssembly):
         kernels = [made.kernels[k] for k in made.kept]
         return SampleFold(rows_of(made.X, train), rows_of(made.X, test), kernels)
@@ -132,7 +146,8 @@ def fold_of(made: Assembly, train: np.ndarray, test: np.ndarray) -> Fold:
         stack, names = made.gram.stack, [made.names[k] for k in made.kept]
         groups = [made.groups[k] for k in made.kept]
         prices = None if made.kernels is None else np.array([made.kernels[k]._price for k in made.kept])
-        return StoredFold(stack[np.ix_(train, train)], stack[np.ix_(test, train)], names, groups, prices)
+        has = None if made.has is None else made.has[np.ix_(train, made.kept)]
+        return StoredFold(stack[np.ix_(train, train)], stack[np.ix_(test, train)], names, groups, prices, has)
     assert made.kernels is not None
     return SampleFold(made.X[train], made.X[test], [made.kernels[k] for k in made.kept])
 

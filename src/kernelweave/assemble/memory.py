@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,11 @@ from ..grams import FactorProducts
 SHARE = 0.8  # of the memory available, how much "auto" lets the kernels take
 CACHE_SHARE = 0.5  # the same for columns kept of kernels that are not stored
 FEATURES_SHARE = 0.65  # the same for features, beside which solvers keep products of half their size
+GROUPS, OWN_GROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")  # where Linux says what containers may use
+LIMITS = {  # files of a control group by version: its limit, what is in use, and what of that is files kept in memory
+    1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    2: ("memory.max", "memory.current", "inactive_file"),
+}
 BUFFER = 16 * 2**20  # bytes of kernel entries computed at a time
 
 
@@ -95,6 +101,10 @@ def available_memory() -> float:
     >>> available_memory() > 0
     True
     """
+    return min(_of_machine(), *_of_container())
+
+
+def _of_machine() -> float:
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
             fields = dict(line.split(":", 1) for line in file)
@@ -105,6 +115,37 @@ def available_memory() -> float:
         return float(os.sysconf("SC_PHYS_PAGES")) * float(os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, OSError, ValueError):
         return np.inf
+
+
+def _of_container(groups: Path = GROUPS, own: Path = OWN_GROUP) -> list[float]:
+    """Return what is left of the limits of this process's control groups, of either version; empty without limits."""
+    try:
+        paths = [line.strip().split(":", 2) for line in own.read_text(encoding="ascii").splitlines()]
+    except (OSError, ValueError):
+        return []
+    left = []
+    for _, controllers, path in (fields for fields in paths if len(fields) == 3):
+        version = 1 if "memory" in controllers.split(",") else 2
+        if version == 2 and controllers:
+            continue
+        root = groups / "memory" if version == 1 else groups
+        place = root / path.lstrip("/")
+        for folder in [place, *place.parents]:
+            left += _left(folder, *LIMITS[version])
+            if folder == root:
+                break
+    return left
+
+
+def _left(folder: Path, limit: str, usage: str, cached: str) -> list[float]:
+    """Return the limit of a control group less what is in use and could not be given back; empty without a limit."""
+    try:
+        allowed, used = (float((folder / name).read_text()) for name in (limit, usage))  # a limit may be "max"
+        lines = (folder / "memory.stat").read_text().splitlines()
+        spare = next((float(line.split()[1]) for line in lines if line.split()[0] == cached), 0.0)
+    except (OSError, ValueError, IndexError):
+        return []
+    return [max(allowed - used + spare, 0.0)]
 
 
 def rows_at_a_time(stack: np.ndarray) -> int:

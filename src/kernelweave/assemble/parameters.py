@@ -8,6 +8,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from ..grams import Approximation
 from .complexity import read_normalize
@@ -36,6 +37,12 @@ class Options:
         if complexity is not None:
             object.__setattr__(self, "complexity", complexity)
         check_choice("psd", self.psd, PSD)
+        try:
+            check_random_state(self.random_state)
+        except ValueError:
+            raise ValueError(
+                f"random_state must be None, a whole number or a RandomState; got {self.random_state!r}."
+            ) from None
         check_choice("missing", self.missing, MISSING)
         if self.memory != "auto":
             check_number("memory", self.memory, "'auto' or a number of bytes")

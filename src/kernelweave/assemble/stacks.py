@@ -13,7 +13,8 @@ from ..grams import CachedGram, DenseGram, GramStack
 from ..grams.factors import refuse_infinite
 from ..kernels import Kernel, PreparedKernels, as_kernels, as_precomputed, evaluate
 from ..kernels.base import precision
-from ..kernels.missing import Present, with_absent
+from ..kernels.missing import presence, with_absent
+from .absent import AbsentRows, fill_absent
 from .base import Assembly, say_dropped
 from .definite import ASYMMETRY, check_definite, check_symmetric, clip, refuse_indefinite, some_samples
 from .expansion import Expansion
@@ -21,6 +22,7 @@ from .memory import cache_bytes, check_memory, fits, row_blocks, rows_at_a_time
 from .parameters import Options
 from .targets import Targets
 
+NEARLY_CONSTANT = {"float64": 1e-9, "float32": 1e-4}  # share of a kernel that is not constant: too few digits are left
 CACHED = np.dtype(np.float32)  # precision in which columns computed on demand are kept
 
 
@@ -33,6 +35,8 @@ class KernelAssembly(Assembly):
     X: Any = None  # (n, d) the rows that count; None for a precomputed stack
     bases: dict[int, np.ndarray] = field(default_factory=dict)  # positive eigenvectors of each clipped kernel
     doubtful: bool = False  # whether definiteness was looked at on some samples only
+    has: np.ndarray | None = None  # (n, m) which samples have what each kernel looks at; None if all have everything
+    absent: AbsentRows | None = None  # of a precomputed stack whose samples may lack kernels
 
     @property
     def storage(self) -> str:
@@ -67,6 +71,7 @@ class KernelAssembly(Assembly):
             clipped={place: basis @ (basis.T @ coef.T) for place, basis in bases.items()},
             intercept=intercept,
             shape=(targets.n_rows, len(self.names)),
+            absent=self.absent,
         )
 
 
@@ -121,24 +126,19 @@ def from_samples(
     stack = _filled(bank, X)
     labels, groups = [kernel.name for kernel in bank], [kernel.group for kernel in bank]
     _check_functions(stack, labels, unknown)
-    return assembled(stack, labels, groups, unknown, options, weight, kernels=bank, X=X, owned=True)
+    has = presence(bank, X)
+    return assembled(stack, labels, groups, unknown, options, weight, kernels=bank, X=X, owned=True, has=has)
 
 
-def _diagonal_means(
-    stack: np.ndarray,  # (n, n, m)
+def diagonal_means(
+    diagonal: np.ndarray,  # (n, m)
     share: np.ndarray,  # (n,)
-    kernels: list[Kernel] | None,
-    X: Any,
+    has: np.ndarray | None,  # (n, m)
 ) -> np.ndarray:  # (m,)
-    """Return the mean diagonal of each kernel, over the samples that have what it looks at."""
-    rows = np.arange(stack.shape[0])
-    diagonal = stack[rows, rows].astype(float)
-    mean = share @ diagonal
-    for k, kernel in enumerate(kernels or ()):
-        if isinstance(kernel, Present):
-            has = kernel.has(X)
-            mean[k] = share[has] @ diagonal[has, k] / share[has].sum()
-    return mean
+    """Return the mean diagonal of each kernel, over the samples that have what it looks at; 0 where none has it."""
+    if has is None:
+        return share @ diagonal
+    return share @ np.where(has, diagonal, 0.0) / np.maximum(share @ has, 1e-300)
 
 
 def _check_functions(stack: np.ndarray, labels: list[str], unknown: list[int]) -> None:
@@ -154,7 +154,8 @@ def _on_demand(
     labels, groups = [kernel.name for kernel in bank], [kernel.group for kernel in bank]
     doubtful = bool(unknown) and _check_some(X, [bank[k] for k in unknown], options)
     share, room = weight / weight.sum(), cache_bytes(options.memory)
-    mean = np.array([share @ _finite_diagonal(kernel, X) for kernel in bank])
+    has = presence(bank, X)
+    mean = diagonal_means(np.stack([_finite_diagonal(kernel, X) for kernel in bank], axis=1), share, has)
     grand = np.zeros(len(bank))
     if options.normalize == "center":
         grand = CachedGram(bank, X, memory=room, dtype=CACHED).energies(share)
@@ -162,7 +163,7 @@ def _on_demand(
     say_dropped(labels, scales, options.normalize)
     kept = np.flatnonzero(scales)
     gram = CachedGram([bank[k] for k in kept], X, scales[kept], memory=room, dtype=CACHED)
-    return KernelAssembly(gram, labels, groups, kept, scales, None, bank, X, doubtful=doubtful)
+    return KernelAssembly(gram, labels, groups, kept, scales, None, bank, X, doubtful=doubtful, has=has)
 
 
 def _finite_diagonal(kernel: Kernel, X: Any) -> np.ndarray:
@@ -258,11 +259,27 @@ def from_stack(
     given = as_precomputed(kernels)
     assert given is not None
     labels, groups = given.read(stack.shape[2])
-    check_symmetric(stack, labels, "X")
     owned = targets.rows.size < stack.shape[0]
+    if options.missing == "absent":
+        stack = stack[np.ix_(targets.rows, targets.rows)] if owned else stack
+        return _with_gaps(stack, labels, groups, options, targets, owned)
+    check_symmetric(stack, labels, "X")
     if owned:
         stack = stack[np.ix_(targets.rows, targets.rows)]
     return assembled(stack, labels, groups, list(range(stack.shape[2])), options, targets.weight, owned=owned)
+
+
+def _with_gaps(
+    stack: np.ndarray, names: list[str], groups: list[str | None], options: Options, targets: Targets, owned: bool
+) -> KernelAssembly:
+    """Take a stack in which samples may lack kernels; ``stack`` holds the rows that count."""
+    if not owned and np.isnan(np.einsum("iik->ik", stack)).any():
+        check_memory(stack.shape, stack.dtype, options.memory)
+        stack, owned = stack.copy(), True
+    has = fill_absent(stack, names, targets.weight)
+    check_symmetric(stack, names, "X")
+    made = assembled(stack, names, groups, list(range(len(names))), options, targets.weight, owned=owned, has=has)
+    return replace(made, absent=AbsentRows.of(stack, has, targets))
 
 
 def read_stack(X: Any, memory: Any = "auto") -> np.ndarray:
@@ -325,6 +342,7 @@ def assembled(
     kernels: list[Kernel] | None = None,
     X: Any = None,
     owned: bool,
+    has: np.ndarray | None = None,
 ) -> KernelAssembly:
     """Settle definiteness and scale, and leave zero kernels out."""
     bases: dict[int, np.ndarray] = {}
@@ -336,7 +354,7 @@ def assembled(
             check_memory(stack.shape, stack.dtype, options.memory)
         stack, bases = clip(stack, unknown, owned)
     share = weight / weight.sum()
-    mean = _diagonal_means(stack, share, kernels, X)
+    mean = diagonal_means(np.einsum("iik->ik", stack).astype(float), share, has)
     grand = _grand_mean(stack, share) if options.normalize == "center" else np.zeros(len(names))
     scales = _scales(mean, grand, stack.dtype, options.normalize)
     if kernels is not None:
@@ -346,7 +364,7 @@ def assembled(
     if kept.size < scales.size:
         stack = stack[:, :, kept]
     gram = DenseGram(stack, scales[kept])
-    return KernelAssembly(gram, names, groups, kept, scales, None, kernels, X, bases, doubtful)
+    return KernelAssembly(gram, names, groups, kept, scales, None, kernels, X, bases, doubtful, has)
 
 
 def _scales(mean: np.ndarray, grand: np.ndarray, dtype: Any, normalize: str | None) -> np.ndarray:
@@ -355,7 +373,7 @@ def _scales(mean: np.ndarray, grand: np.ndarray, dtype: Any, normalize: str | No
     It is 0 for kernels that have no size.
     """
     size = mean - grand if normalize == "center" else mean
-    noise = 100 * np.finfo(dtype).eps * mean if normalize == "center" else 0.0
+    noise = NEARLY_CONSTANT[np.dtype(dtype).name] * mean if normalize == "center" else 0.0
     alive = size > np.maximum(noise, 1e-150)
     if normalize in ("trace", "center"):
         return np.where(alive, 1.0 / np.where(alive, size, 1.0), 0.0)

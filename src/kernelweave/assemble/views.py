@@ -28,9 +28,10 @@ class Views:
     AnnData or a MuData as they are. This class is the same as something that can be cut into rows, which
     cross-validation needs: give it to `GridSearchCV` or `cross_val_score`.
 
-    Tables with an index (DataFrames, AnnData) are aligned by it, in the order of the first; the others must have their
-    samples in that order. Every view must have every sample; or else, with ``missing="absent"``, samples that a view
-    lacks are NaN in it, and those that the first view lacks come after its own (see ``index``).
+    Tables with an index (DataFrames, AnnData) are aligned by it, in the order of the first, a MuData in that of its
+    `obs_names`; the others must have their samples in that order, and so must targets and weights. Every view must
+    have every sample; or else, with ``missing="absent"``, samples that a view lacks are NaN in it, and those that the
+    first view lacks come after its own (see ``index``).
 
     Parameters
     ----------
@@ -42,6 +43,8 @@ class Views:
         For an AnnData: further views, from its `layers` and `obsm`.
     var : str, optional
         For an AnnData: the column of `var` that says which view each variable belongs to, such as "feature_types".
+    missing : {"refuse", "absent"}, default="refuse"
+        Whether samples may lack views, as for the estimators.
 
     Attributes
     ----------
@@ -87,7 +90,7 @@ class Views:
             raise ValueError("X holds no view: give at least one table with its name.")
         read = {str(name): _read(str(name), table) for name, table in named.items()}
         check_choice("missing", missing, MISSING)
-        self.index, self.tables = _aligned(read, missing == "absent")
+        self.index, self.tables = _aligned(read, missing == "absent", _own_order(tables))
 
     @property
     def names(self) -> list[str]:
@@ -200,6 +203,26 @@ def as_views(X: Any, missing: str = "refuse") -> Views | None:
     if isinstance(X, Views):
         return X
     return None if _tables(X, [], [], None) is None else Views(X, missing=missing)
+
+
+def check_order(name: str, values: Any, index: Sequence[Any] | None) -> None:
+    """Refuse targets or weights whose index names samples of the views, in another order or with others.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from kernelweave.assemble import check_order
+    >>> check_order("y", pd.Series([0, 1], ["ann", "bob"]), ["bob", "ann"])
+    Traceback (most recent call last):
+        ...
+    ValueError: the index of y is not that of the views of X: use y.loc[kw.Views(X).index].
+    """
+    if index is None or not hasattr(values, "iloc"):
+        return
+    labels = values.index.tolist()
+    if labels != list(index) and not set(labels).isdisjoint(index):
+        way = f"{name}.loc[kw.Views(X).index]" if set(labels) >= set(index) else "one of the same samples, or an array"
+        raise ValueError(f"the index of {name} is not that of the views of X: use {way}.")
 
 
 def as_objects(X: Any) -> np.ndarray | None:
@@ -368,8 +391,15 @@ def _numbers(values: Any, place: str) -> Any:
         raise ValueError(f"{place} holds something that is not a number: drop it, or encode it first.") from None
 
 
-def _aligned(tables: dict[str, Table], fill: bool = False) -> tuple[list[Any] | None, dict[str, Table]]:
-    """Return the index and the tables with their rows in the order of the first that has one.
+def _own_order(X: Any) -> list[Any] | None:
+    """Return the samples of a MuData, which has an order of its own."""
+    return list(X.obs_names) if hasattr(X, "mod") and hasattr(X, "obs_names") else None
+
+
+def _aligned(
+    tables: dict[str, Table], fill: bool, order: list[Any] | None
+) -> tuple[list[Any] | None, dict[str, Table]]:
+    """Return the index and the tables with their rows in the order given, or else in that of the first that has one.
 
     With ``fill``, samples that a table lacks are NaN in it, and those that the first lacks come after its own.
     """
@@ -378,16 +408,17 @@ def _aligned(tables: dict[str, Table], fill: bool = False) -> tuple[list[Any] | 
     if first is None:
         _check_sizes(tables, sizes)
         return None, tables
-    index = tables[first].index
+    index = tables[first].index if order is None else order
     assert index is not None
     if fill:
         known = {name: table for name, table in tables.items() if table.index is not None}
         for name, table in known.items():
             _check_unique(name, table.index)
-        index = list(dict.fromkeys(label for table in known.values() for label in table.index or ()))
+        index = list(dict.fromkeys([*index, *(label for table in known.values() for label in table.index or ())]))
         tables = {name: _filled(table, index) if name in known else table for name, table in tables.items()}
     _check_sizes({name: t for name, t in tables.items() if t.index is None or name == first}, sizes | {len(index)})
-    return index, {name: _in_order(name, table, first, index) for name, table in tables.items()}
+    whose = first if order is None else "obs_names"
+    return index, {name: _in_order(name, table, whose, index) for name, table in tables.items()}
 
 
 def _check_sizes(tables: dict[str, Table], sizes: set[int]) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from types import NoneType
 from typing import Any
 
 from .base import CommandError, asked, few
 from .files import Data
 from .specs import parse_kernels, parse_loss
-from .tasks import choosing_of, estimator_of
+from .tasks import TASKS, choosing_of, estimator_of
 
 
 def make_pipeline(data: Data, options: argparse.Namespace) -> Any:
@@ -148,6 +149,20 @@ def load(file: str) -> dict[str, Any]:
     with asked():
         pipeline, header = read_model(file)
     notes = header["notes"]
-    if not {"task", "target", "event", "columns", "text", "n_features", "first_index"} <= set(notes):
+    if not _is_ours(notes, pipeline):
         raise CommandError(f"{file} was not saved by `kernelweave fit --out`: open it in Python, with kw.load.")
     return {**notes, "pipeline": pipeline, "version": header.get("kernelweave")}
+
+
+def _is_ours(notes: dict[str, Any], pipeline: Any) -> bool:
+    """Whether the notes in a file are such as `save` writes, for the model that is there."""
+    if not hasattr(pipeline, "named_steps") or notes.get("task") not in TASKS:
+        return False
+    kinds: dict[str, Any] = {"target": (str, NoneType), "event": (str, NoneType), "n_features": int, "first_index": int}
+    if not all(name in notes and isinstance(notes[name], kind) for name, kind in kinds.items()):
+        return False
+    lists = [notes.get("columns"), notes.get("text")]
+    if not all(isinstance(names, list) and all(isinstance(name, str) for name in names) for names in lists):
+        return False
+    task = "binary" if notes["task"] == "classification" else notes["task"]
+    return task in pipeline[-1]._reads

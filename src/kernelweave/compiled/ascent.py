@@ -222,7 +222,7 @@ def rows(K, gradient, beta, y, C, g, J, least, budget):
         for b in range(a):
             for d in range(a):
                 square += s[b] * J[b, d] * s[d]
-        t = min(1.0, -slope / square)
+        t = min(1.0, -slope / square) if square > 0.0 else 1.0
         for k in range(c):
             if move[k] != 0.0:
                 by = t * move[k]

@@ -171,7 +171,9 @@ def row_target(gradient, own, cost, curvature, beta, out):
         if k == own:
             out[k] += cost - 1.0 / curvature
         top = max(top, out[k])
-    level = top - cost
+    for k in range(c):
+        out[k] -= top  # only differences count, and next to no curvature makes all of them huge
+    level = -cost
     for _ in range(c + 1):
         total, count = -cost, 0
         for k in range(c):

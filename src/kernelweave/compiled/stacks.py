@@ -14,11 +14,12 @@ TILE = 64  # rows worked on together, for the same reason
 
 
 @njit(**FAST)
-def energies(stack, beta, support):
+def energies(stack, beta, support, first, last):
+    """Part of the energies: that of support vectors from ``first`` to ``last`` with those before them."""
     m = stack.shape[2]
     q = np.zeros(m)
     row = np.empty(m)
-    for a in range(support.size):
+    for a in range(first, last):
         i = support[a]
         row[:] = 0.5 * beta[i] * stack[i, i]
         for b in range(a):
@@ -50,11 +51,11 @@ def decision(stack, beta, support, weights, active):
 
 
 @njit(**FAST)
-def weighted_columns(flat, delta, index):
-    size = flat.shape[1]
-    out = np.zeros(size)
-    for start in range(0, size, CHUNK):
-        stop = min(start + CHUNK, size)
+def weighted_columns(flat, delta, index, first, last, out):
+    """Leave in ``out`` columns ``index`` times ``delta``, from ``first`` to ``last``."""
+    for start in range(first, last, CHUNK):
+        stop = min(start + CHUNK, last)
+        out[start:stop] = 0.0
         a = 0
         while a + 4 <= index.size:
             d0, d1, d2, d3 = delta[a], delta[a + 1], delta[a + 2], delta[a + 3]
@@ -67,7 +68,6 @@ def weighted_columns(flat, delta, index):
             for c in range(start, stop):
                 out[c] += d * row[c]
             a += 1
-    return out
 
 
 @njit(**FAST)

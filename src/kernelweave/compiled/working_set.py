@@ -16,6 +16,8 @@ from .stacks import CHUNK, FAST, add_columns
 AHEAD = 12  # samples ahead for which entries are asked for
 FETCHED = 512  # bytes of one entry of all kernels up to which that pays
 LINE = 64  # bytes of a cache line
+TOGETHER = 1024  # samples among which pairs are taken at a time
+ROUGH = 0.25  # share of the violation to which that is done
 
 
 @njit(**FAST)
@@ -125,16 +127,108 @@ def make_rows(index, stack, samples, kernels, block, slot, count, weights, combi
 
 
 @njit(**FAST)
+def sides(gradient, beta, lower, upper, kink, rising, falling):
+    """Leave the slopes of rising and of falling duals, infinite where they cannot; by how much the best pair violates.
+
+    ``gradient`` is without the kink ``kink_i |beta_i|`` of each dual at zero.
+    """
+    best, worst = np.inf, -np.inf
+    for i in range(beta.size):
+        rising[i] = gradient[i] + (kink[i] if beta[i] >= 0.0 else -kink[i]) if beta[i] < upper[i] else np.inf
+        falling[i] = gradient[i] + (kink[i] if beta[i] > 0.0 else -kink[i]) if beta[i] > lower[i] else -np.inf
+        best, worst = min(best, rising[i]), max(worst, falling[i])
+    return best, worst
+
+
+@njit(**FAST)
+def least(values, bound, count, marked):
+    """Mark up to ``count`` of the least values below ``bound``."""
+    edge = np.partition(values, count)[count] if count < values.size else np.inf
+    left = count
+    for ties in range(2):
+        for i in range(values.size):
+            if left > 0 and values[i] < bound and (values[i] == edge if ties else values[i] < edge):
+                marked[i] = True
+                left -= 1
+
+
+@njit(**FAST)
 def programme(stack, samples, kernels, block, slot, count, weights, combined, formed, place, made, bend, g,
               hessian, fresh, diagonal, gradient, beta, ridge, lower, upper, kink, eps, budget):  # fmt: skip
     """Move ``beta`` in its box, its sum held, until no pair violates by more than ``2 eps``; the steps taken.
 
-    ``gradient`` is that of the quadratic at ``beta``, without the kink ``kink_i |beta_i|`` of each dual at zero, and is
-    kept so. A step ends at a kink at the latest, where the next one goes on with the slope behind it.
+    ``gradient`` is that of the quadratic at ``beta``, and is kept so. Pairs are taken among the samples that violate
+    most, which stay in the processor's cache; then all slopes move by what those did.
+    """
+    n, taken = beta.size, 0
+    rows = hessian if bend.shape[1] > 0 else combined
+    rising, falling, marked = np.empty(n), np.empty(n), np.ones(n, np.bool_)
+    while taken < budget:
+        best, worst = sides(gradient, beta, lower, upper, kink, rising, falling)
+        if worst - best <= 2.0 * eps:
+            break
+        close = eps
+        if n > TOGETHER:
+            marked[:] = False
+            least(rising, worst, TOGETHER // 2, marked)
+            least(-falling, -best, TOGETHER // 2, marked)
+            close = max(eps, ROUGH * (worst - best))
+        some = np.flatnonzero(marked)
+        old, slopes, part = beta[some], gradient[some], np.empty((some.size, some.size), rows.dtype)
+        new, have, steps = old.copy(), np.zeros(some.size, np.bool_), 0
+        state = (slopes, new, diagonal[some], ridge[some], lower[some], upper[some], kink[some], part, have)
+        while True:
+            steps, wanted = pairs(*state, close, budget - taken, steps)
+            if wanted < 0:
+                break
+            i = some[wanted]
+            if not fresh[i]:
+                make_row(i, stack, samples, kernels, block, slot, count, weights, combined, formed, place, made,
+                         bend, g, hessian, fresh)  # fmt: skip
+            row, target = rows[place[i]], part[wanted]
+            for j in range(some.size):
+                target[j] = row[some[j]]
+            have[wanted] = True
+        taken += steps
+        if some.size == n:
+            beta[:], gradient[:] = new, slopes
+            break
+        if steps == 0:
+            break
+        add_rows(rows, place, some, new - old, gradient)
+        for j in range(some.size):
+            gradient[some[j]] += ridge[some[j]] * (new[j] - old[j])
+            beta[some[j]] = new[j]
+    return taken
+
+
+@njit(**FAST)
+def add_rows(rows, place, some, delta, gradient):
+    """Add ``delta_j`` times the rows of the samples ``some_j`` to ``gradient``."""
+    moved = np.flatnonzero(delta)
+    r = 0
+    while r + 4 <= moved.size:
+        j0, j1, j2, j3 = moved[r], moved[r + 1], moved[r + 2], moved[r + 3]
+        d0, d1, d2, d3 = delta[j0], delta[j1], delta[j2], delta[j3]
+        r0, r1, r2, r3 = rows[place[some[j0]]], rows[place[some[j1]]], rows[place[some[j2]]], rows[place[some[j3]]]
+        for i in range(gradient.size):
+            gradient[i] += d0 * r0[i] + d1 * r1[i] + d2 * r2[i] + d3 * r3[i]
+        r += 4
+    while r < moved.size:
+        d, row = delta[moved[r]], rows[place[some[moved[r]]]]
+        for i in range(gradient.size):
+            gradient[i] += d * row[i]
+        r += 1
+
+
+@njit(**FAST)
+def pairs(gradient, beta, diagonal, ridge, lower, upper, kink, rows, have, eps, budget, taken):
+    """Take pair steps until none violates by more than ``2 eps``; how many so far, and the row it lacks or -1.
+
+    A step ends at a kink at the latest, where the next one goes on with the slope behind it.
     """
     n = beta.size
-    rows = hessian if bend.shape[1] > 0 else combined
-    for step in range(budget):
+    while taken < budget:
         up, best, worst = -1, np.inf, -np.inf
         for i in range(n):
             rising = gradient[i] + (kink[i] if beta[i] >= 0.0 else -kink[i])
@@ -144,11 +238,10 @@ def programme(stack, samples, kernels, block, slot, count, weights, combined, fo
             if falling > worst and beta[i] > lower[i]:
                 worst = falling
         if up < 0 or worst - best <= 2.0 * eps:
-            return step
-        if not fresh[up]:
-            make_row(up, stack, samples, kernels, block, slot, count, weights, combined, formed, place, made, bend,
-                     g, hessian, fresh)  # fmt: skip
-        rises, own = rows[place[up]], diagonal[up]
+            break
+        if not have[up]:
+            return taken, up
+        rises, own = rows[up], diagonal[up]
         down, gain, bent, steep = -1, 0.0, 1.0, 0.0
         for i in range(n):
             falling = gradient[i] + (kink[i] if beta[i] > 0.0 else -kink[i])
@@ -158,61 +251,63 @@ def programme(stack, samples, kernels, block, slot, count, weights, combined, fo
                 if merit > gain:
                     down, gain, bent, steep = i, merit, curvature, falling
         if down < 0:
-            return step
-        if not fresh[down]:
-            make_row(down, stack, samples, kernels, block, slot, count, weights, combined, formed, place, made, bend,
-                     g, hessian, fresh)  # fmt: skip
+            break
+        if not have[down]:
+            return taken, down
         top = 0.0 if beta[up] < 0.0 and kink[up] > 0.0 else upper[up]
         bottom = 0.0 if beta[down] > 0.0 and kink[down] > 0.0 else lower[down]
         room_up, room_down = top - beta[up], beta[down] - bottom
         t = min((steep - best) / bent, min(room_up, room_down))
         beta[up] = top if t == room_up else beta[up] + t
         beta[down] = bottom if t == room_down else beta[down] - t
-        falls = rows[place[down]]
+        falls = rows[down]
         for i in range(n):
             gradient[i] += t * (rises[i] - falls[i])
         gradient[up] += t * ridge[up]
         gradient[down] -= t * ridge[down]
-    return budget
+        taken += 1
+    return taken, -1
 
 
 @njit(**FAST)
-def products(stack, samples, kernels, block, slot, count, index, delta):
-    """Sum of ``delta_i`` times the kernels between sample ``index_i`` of the set and all of it, (set, kernels)."""
-    m, u = kernels.size, samples.size
-    held = np.empty(index.size, np.int64)
-    step = np.empty(index.size, block.dtype)
-    many = 0
-    out = np.zeros(u * m)
-    target = out.reshape(u, m)
+def hold_rows(index, stack, samples, kernels, block, slot, count):
+    """Give the samples ``index`` of the set rows of the block, as long as there are some."""
+    for i in index:
+        hold_row(i, stack, samples, kernels, block, slot, count)
+
+
+@njit(**FAST)
+def products(stack, samples, kernels, block, slot, index, delta, out, first, last):
+    """Leave in ``out`` (set, kernels), from sample ``first`` to ``last``, sums of ``delta_i`` times row ``index_i``."""
+    m, many = kernels.size, 0
+    held, step = np.empty(index.size, np.int64), np.empty(index.size, block.dtype)
+    rest, steps = np.empty(index.size, np.int64), np.empty(index.size)
+    left = 0
     for r in range(index.size):
-        hold_row(index[r], stack, samples, kernels, block, slot, count)
         if slot[index[r]] >= 0:
             held[many], step[many] = slot[index[r]], delta[r]
             many += 1
-    for start in range(0, u * m, CHUNK):
-        stop = min(start + CHUNK, u * m)
+        else:
+            rest[left], steps[left] = samples[index[r]], delta[r]
+            left += 1
+    flat = out.reshape(-1)
+    for start in range(first * m, last * m, CHUNK):
+        stop = min(start + CHUNK, last * m)
+        flat[start:stop] = 0.0
         r = 0
         while r + 4 <= many:
             d0, d1, d2, d3 = step[r], step[r + 1], step[r + 2], step[r + 3]
             r0, r1 = block[held[r]].reshape(-1), block[held[r + 1]].reshape(-1)
             r2, r3 = block[held[r + 2]].reshape(-1), block[held[r + 3]].reshape(-1)
             for c in range(start, stop):
-                out[c] += d0 * r0[c] + d1 * r1[c] + d2 * r2[c] + d3 * r3[c]
+                flat[c] += d0 * r0[c] + d1 * r1[c] + d2 * r2[c] + d3 * r3[c]
             r += 4
         while r < many:
             d, row = step[r], block[held[r]].reshape(-1)
             for c in range(start, stop):
-                out[c] += d * row[c]
+                flat[c] += d * row[c]
             r += 1
-    rest, steps = np.empty(index.size - many, np.int64), np.empty(index.size - many)
-    left = 0
-    for r in range(index.size):
-        if slot[index[r]] < 0:
-            rest[left], steps[left] = samples[index[r]], delta[r]
-            left += 1
-    add_columns(stack, steps, rest, samples, kernels, target)
-    return target
+    add_columns(stack, steps[:left], rest[:left], samples[first:last], kernels, out[first:last])
 
 
 @njit(**FAST)

@@ -25,12 +25,21 @@ __all__ = ["AdviceWarning", "advice"]
 
 def advice(model: Any, prepared: PreparedFit, solutions: Sequence[Solution]) -> list[str]:
     """Return what there is to say of a fit, each with the way out."""
-    if prepared.targets.rows.shape[0] < ENOUGH:
-        return []
+    alike = _alike(prepared)
+    if alike or prepared.targets.rows.shape[0] < ENOUGH:
+        return [alike] if alike else []
     found = [_scales(prepared)]
     if "C" in model.get_params(deep=False):  # and not chosen by cross-validation
         found += [_narrow(prepared, solutions), _free_of_cost(model, prepared, solutions)]
     return [sentence for sentence in found if sentence]
+
+
+def _alike(prepared: PreparedFit) -> str | None:
+    """Say if all samples are the same."""
+    X = prepared.sample
+    if X is None or is_foreign(X) or issparse(X) or X.dtype == object or X.shape[0] < 2 or np.any(X[:1] != X):
+        return None
+    return "X has the same values in all samples, so that nothing can be learned from it: check how it was made."
 
 
 def _narrow(prepared: PreparedFit, solutions: Sequence[Solution]) -> str | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -13,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from joblib import Parallel, delayed
 from scipy.sparse import issparse
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -30,6 +33,7 @@ from ..assemble import (
     as_views,
     check_columns,
     check_number,
+    check_order,
     check_products,
     check_together,
     check_whole,
@@ -55,7 +59,11 @@ from ..solvers import ActiveKernels, solve
 from ..weightings import SignedSum, Weighting, make_mixing, weighed
 from .parts import Parts, sample_of_rows
 
+LOOSE = (Status.MAX_ITER, Status.MAX_TIME, Status.SLOW, Status.STALLED)
+SEARCHES = ("sklearn.", "joblib.", "dask.", "distributed.", "ray.", "optuna.")
+WRAPPERS = ("sklearn.base", "sklearn.pipeline", "sklearn.utils.")
 NUMBERS = [np.float64, np.float32]
+LOOKED = 2**22  # entries of X looked at together
 HOMES = {  # the estimator of each kind of targets that a loss reads
     "binary": "MKLClassifier",
     "multiclass": "MKLClassifier",
@@ -170,6 +178,7 @@ class MKLEstimator(Parts):
     normalize: Any
     tol: Any
     max_iter: Any
+    max_time: Any = None
     fit_intercept: Any
     psd: Any
     memory: Any
@@ -180,6 +189,8 @@ class MKLEstimator(Parts):
 
     #: kinds of targets that it reads, as `Loss.tasks` names them
     _reads: ClassVar[tuple[str, ...]] = ()
+    #: moment of `time.perf_counter` at which the time of a fit is up
+    _end: float = np.inf
 
     # -- what depends on the targets ----------------------------------------------------------------------
 
@@ -191,8 +202,17 @@ class MKLEstimator(Parts):
         """Return the loss of each problem, and what its duals sum to: None without an intercept."""
         return loss, 0.0 if self._has_intercept(loss) else None
 
+    def _to_refit(self) -> Any:
+        """Return an estimator to fit to parts of the samples, with nothing left to choose."""
+        return clone(self)
+
     def _learn_more(self, prepared: PreparedFit, X: Any, y: Any, sample_weight: Any) -> None:
         """Learn what else a model needs from the samples given, after the problems are solved."""
+
+    @property
+    def _learns_more(self) -> bool:
+        """Whether that takes more fits."""
+        return False
 
     # -- reading ------------------------------------------------------------------------------------------
 
@@ -213,10 +233,6 @@ class MKLEstimator(Parts):
         if is_foreign(X) and not self._precomputed:
             return self._read_tensors(X)
         if self._precomputed:
-            if self._absent:
-                raise ValueError(
-                    "missing='absent' needs samples, and kernels='precomputed' has none: give kernels and X."
-                )
             X = read_stack(X, self.memory)
             validate_data(self, X, skip_check_array=True)
             return X
@@ -282,8 +298,10 @@ class MKLEstimator(Parts):
     def _validated(self, X: Any, reset: bool = True) -> Any:
         """Check samples as scikit-learn does; NaN are let through where views may be missing, else refused."""
         X = validate_data(self, X, accept_sparse="csr", dtype=NUMBERS, reset=reset, ensure_all_finite=False)
+        if issparse(X) and self._absent:
+            raise ValueError("missing='absent' takes X that is not sparse: use toarray().")
         values = X.data if issparse(X) else X
-        if np.all(np.isfinite(values)):
+        if _all_finite(values):
             return X
         if issparse(X) or np.isinf(values).any() or "missing" not in self.get_params(deep=False):
             assert_all_finite(X, input_name="X", estimator_name=type(self).__name__)
@@ -373,7 +391,7 @@ class MKLEstimator(Parts):
             make = from_tensors if is_foreign(X) else from_samples
             return make(X, self._bank, options, **given)
         plain = not options.approximation.exact or options.complexity is not None or isinstance(X, Chunks)
-        listed = whole or plain or not self._on_bank()
+        listed = whole or plain or self._absent or not self._on_bank()
         effects = None if listed else unlisted(self._bank)
         if effects is not None:
             return from_effects(X, effects, options, **given)
@@ -390,16 +408,39 @@ class MKLEstimator(Parts):
     def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Read, solve, and keep what prediction needs."""
         begun = time.perf_counter()
-        views = None if self._precomputed or is_chunked(X) else as_views(X, self.missing)
-        X = X if views is None else views
-        prepared = self._prepare(X, y, sample_weight)
-        solutions = self._solve_all(prepared)
-        self._warn_if_loose(solutions)
-        self._learn_more(prepared, X, y, sample_weight)
+        X = self._as_views(X, y=y, sample_weight=sample_weight)
+        with self._limited(begun):
+            prepared = self._prepare(X, y, sample_weight)
+            solutions = self._solve_all(prepared)
+            self._warn_if_loose(solutions)
+            self._learn_more(prepared, X, y, sample_weight)
         self._keep(prepared, solutions)
         self._advise(prepared, solutions)
         self.fit_time_ = time.perf_counter() - begun
         return self
+
+    @contextmanager
+    def _limited(self, begun: float, share: float = 1.0) -> Iterator[None]:
+        """Let all problems within end when ``share`` of the time given is over, of which none may be given."""
+        before = self._end
+        if self.max_time is not None:
+            check_number("max_time", self.max_time, "None or a number of seconds")
+            self._end = min(before, begun + share * float(self.max_time))
+        try:
+            yield
+        finally:
+            self.__dict__.pop("_end", None)
+            if before < np.inf:
+                self._end = before
+
+    def _as_views(self, X: Any, **beside: Any) -> Any:
+        """Return samples that come in several tables as `Views`, if what is given beside them is in their order."""
+        views = None if self._precomputed or is_chunked(X) else as_views(X, self.missing)
+        if views is None:
+            return X
+        for name, values in beside.items():
+            check_order(name, values, views.index)
+        return views
 
     def _advise(self, prepared: PreparedFit, solutions: Sequence[Solution]) -> None:
         """Warn of what is optimal and perhaps not wanted."""
@@ -413,6 +454,7 @@ class MKLEstimator(Parts):
     def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> PreparedFit:
         """Read everything that fit is given and compute the kernels."""
         options, loss, penalty = self._check_parameters()
+        X = self._as_views(X, y=y, sample_weight=sample_weight)
         samples, y, sample_weight = self._read_samples(X), gathered(y), gathered(sample_weight)
         check_together("sample_weight", sample_weight, samples)
         targets = self._read_targets(samples, y, sample_weight)
@@ -441,7 +483,11 @@ class MKLEstimator(Parts):
         return _posed(assembly, options, targets, loss, penalty, dual_sum)
 
     def _count_lacking(self, X: Any) -> dict[str, int]:
-        """Return how many samples lack each view, or have NaN at all where views have no names."""
+        """Return how many samples lack each view or precomputed kernel, or have NaN at all where there are no names."""
+        if self._precomputed:
+            given = as_precomputed(self.kernels)
+            assert given is not None
+            return dict(zip(given.read(X.shape[2])[0], np.isnan(np.einsum("iik->ik", X)).sum(axis=0), strict=True))
         if self._views is None:
             return {"some columns": int(np.isnan(X).any(axis=1).sum())}
         return {name: int(np.isnan(X[:, columns]).all(axis=1).sum()) for name, columns in self._views.columns.items()}
@@ -452,6 +498,7 @@ class MKLEstimator(Parts):
             self.solver,
             tol=self.tol,
             max_iter=self.max_iter,
+            max_time=None if self._end == np.inf else max(self._end - time.perf_counter(), 0.0),
             start=start,
             progress=bool(self.progress),
         )
@@ -461,9 +508,11 @@ class MKLEstimator(Parts):
     def _solve_all(self, prepared: PreparedFit) -> list[Solution]:
         """Solve every problem, on threads that share the kernels."""
 
+        alone = len(prepared.subproblems) == 1 and not self._learns_more and not inside_a_search()
+
         def answer(subproblem: Subproblem) -> Solution:
             solution = self._solve(prepared, prepared.problem(subproblem, self.C))
-            if solution.status is Status.INTERRUPTED and len(prepared.subproblems) > 1:
+            if solution.status is Status.INTERRUPTED and not alone:
                 raise KeyboardInterrupt  # the other problems have no answer, so there is no model to return
             return solution
 
@@ -485,7 +534,7 @@ class MKLEstimator(Parts):
 
     def _warn_if_loose(self, solutions: Sequence[Solution]) -> None:
         """Say once if a gap missed tol, by how much and what to do; an interruption was already told."""
-        loose = [s for s in solutions if s.status in (Status.MAX_ITER, Status.STALLED)]
+        loose = [s for s in solutions if s.status in LOOSE]
         if loose:
             worst = max(loose, key=lambda solution: solution.gap)
             where = f" in {len(loose)} of {len(solutions)} problems" if len(solutions) > 1 else ""
@@ -596,7 +645,7 @@ class MKLEstimator(Parts):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self._precomputed
-        tags.input_tags.allow_nan = self._absent and not self._precomputed
+        tags.input_tags.allow_nan = self._absent
         tags.input_tags.three_d_array = self._precomputed
         tags.input_tags.sparse = not self._precomputed and _accept(self._bank, "accepts_sparse", all)
         return tags
@@ -623,6 +672,20 @@ def _light(model: Any) -> Any:
     return light
 
 
+def inside_a_search() -> bool:
+    """Whether a fit was asked for by a search, a resampling or another estimator, which an interruption is to end.
+
+    The code that asked is on the stack: modules of joblib, or of scikit-learn other than what wraps every fit.
+    """
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if name.startswith(SEARCHES) and not name.startswith(WRAPPERS):
+            return True
+        frame = frame.f_back
+    return False
+
+
 def single(values: Any) -> Any:
     """Return the one entry there is, or all of them."""
     if isinstance(values, list):
@@ -636,6 +699,12 @@ def requires_y(estimator: Any, y: Any) -> None:
     """Refuse a fit without targets."""
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+
+
+def _all_finite(values: np.ndarray) -> bool:
+    """Whether there is no NaN and no infinity; some rows at a time, since an array may be mapped from a large file."""
+    step = max(1, LOOKED // max(1, values[:1].size))
+    return all(np.all(np.isfinite(values[start : start + step])) for start in range(0, values.shape[0], step))
 
 
 def _check_same_home(X: Any, ours: Array) -> None:

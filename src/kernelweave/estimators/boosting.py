@@ -91,7 +91,8 @@ class BoostedMKLClassifier(MKLClassifier):
         How samples are held out to weigh the SVMs. A number is that of the folds, each with its share of every
         class, and no more of them than the smallest class has samples. None: weigh the SVMs by what they say of
         the samples that they were trained on, which favours those that fit too closely.
-    loss, C, solver, approximation, normalize, tol, max_iter, class_weight, psd, memory, random_state, n_jobs, progress
+    loss, C, solver, approximation, normalize, tol, max_iter, max_time, class_weight, psd, memory, random_state, \
+n_jobs, progress
         As for `MKLClassifier`, of each SVM; threads are for the kernels.
 
     Attributes
@@ -143,6 +144,7 @@ class BoostedMKLClassifier(MKLClassifier):
         normalize: str | None = "trace",
         tol: float = 1e-3,
         max_iter: int = 100_000,
+        max_time: float | None = None,
         class_weight: Any = None,
         psd: str = "check",
         memory: Any = "auto",
@@ -161,6 +163,7 @@ class BoostedMKLClassifier(MKLClassifier):
         self.normalize = normalize
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
         self.class_weight = class_weight
         self.psd = psd
         self.memory = memory

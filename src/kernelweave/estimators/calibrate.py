@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.model_selection import cross_val_predict
 from sklearn.utils.validation import column_or_1d
 
 from ..arrays import is_foreign, kind_of
+from .base import AdviceWarning
 
 FOLDS = 5
 
@@ -42,14 +44,11 @@ def calibrated(clf: Any, X: Any, y: Any, sample_weight: Any) -> CalibratedClassi
     if counts.min() < 2:
         raise ValueError("probability=True needs two samples or more of each class: use loss='logistic' instead.")
     folds = min(FOLDS, int(counts.min()))
-    scores = cross_val_predict(
-        clone(clf).set_params(probability=False),
-        X,
-        y,
-        cv=folds,
-        method="decision_function",
-        params=None if sample_weight is None else {"sample_weight": sample_weight},
-    )
+    params = None if sample_weight is None else {"sample_weight": sample_weight}
+    plain = clf._to_refit().set_params(probability=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AdviceWarning)  # the model itself has its own
+        scores = cross_val_predict(plain, X, y, cv=folds, method="decision_function", params=params)
     reader = CalibratedClassifierCV(Scores(), method="sigmoid", cv=folds, ensemble=False)
     return reader.fit(as_columns(scores), y, sample_weight=sample_weight)
 

@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from inspect import signature
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,7 +31,7 @@ from ..assemble import (
     fold_of,
     rows_of,
 )
-from ..penalties import L1, Fixed, Lp
+from ..penalties import L1, Fixed, Lp, MixingPenalty
 from ..problem import Solution
 from ..weightings import make_mixing
 from .base import MKLEstimator, PreparedFit, intercepts, outputs_of
@@ -38,6 +39,7 @@ from .base import MKLEstimator, PreparedFit, intercepts, outputs_of
 RULES = ("best", "one-se")
 SEEN = 2  # folds after which a setting can be dropped
 BEHIND = 3.0  # standard errors that it is then behind the best
+CHOOSING = 0.7  # share of max_time that may be spent on it
 LEAST, MOST = 1e-2, 1e3  # costs between which those of a path lie by default
 
 
@@ -75,8 +77,8 @@ AUTO = (
 )
 
 
-def read_candidates(given: Any, names: Sequence[str]) -> list[Candidate]:
-    """Return what is to be tried on kernels of these names, or say what makes no sense.
+def read_candidates(given: Any, names: Sequence[str], kept: Sequence[int] | None = None) -> list[Candidate]:
+    """Return what is to be tried on kernels of these names, or say what makes no sense; ``kept`` are not zero.
 
     Examples
     --------
@@ -94,8 +96,9 @@ def read_candidates(given: Any, names: Sequence[str]) -> list[Candidate]:
     found: list[Candidate] = []
     for one in given:
         if isinstance(one, str) and one == "single":
-            rows = zip(names, np.eye(len(names)), strict=True)
-            found += [Candidate(Fixed(row), name=f"{name} alone") for name, row in rows]
+            rows = np.eye(len(names))
+            alive = range(len(names)) if kept is None else kept
+            found += [Candidate(Fixed(rows[k]), name=f"{names[k]} alone") for k in alive]
         elif isinstance(one, Candidate):
             found.append(one)
         elif isinstance(one, dict):
@@ -104,8 +107,15 @@ def read_candidates(given: Any, names: Sequence[str]) -> list[Candidate]:
                 raise ValueError(f"candidates holds {one!r}: a dict has 'penalty', perhaps 'normalize' and 'name'.")
             found.append(Candidate(**one))
         else:
-            make_mixing(one)
             found.append(Candidate(one))
+    for candidate in found:
+        make_mixing(candidate.penalty)
+        Options(candidate.normalize)
+        if isinstance(candidate.normalize, str) and candidate.normalize == "diagonal":
+            raise ValueError(
+                "candidates holds normalize='diagonal', which is not a size and would need other kernels: give "
+                "normalised kernels, such as RBF().normalised(), in kernels."
+            )
     return found
 
 
@@ -114,8 +124,12 @@ def read_costs(given: Any) -> np.ndarray:
     if isinstance(given, int | np.integer) and not isinstance(given, bool):
         check_whole("Cs", given)
         return np.geomspace(LEAST, MOST, int(given)) if given > 1 else np.ones(1)
-    costs = np.atleast_1d(np.asarray(given, dtype=float))
-    if costs.ndim != 1 or not costs.size or not np.all(np.isfinite(costs)) or not np.all(costs > 0):
+    try:
+        costs = np.atleast_1d(np.asarray(given, dtype=float))
+    except (TypeError, ValueError):
+        costs = np.empty(0)
+    known = costs.ndim == 1 and costs.size and np.all(np.isfinite(costs)) and np.all(costs > 0)
+    if not known or isinstance(given, bool):
         raise ValueError(f"Cs must be a whole number, or a list of positive finite costs; got {given!r}.")
     return np.unique(costs)
 
@@ -149,9 +163,18 @@ class Race:
         lost = np.all(behind.mean(axis=2) > BEHIND * error, axis=1)
         self.alive[np.flatnonzero(self.alive)[lost]] = False
 
+    def cut(self, done: int) -> Race:
+        """Return the race over the first folds only."""
+        return Race(self.scores[:, :, :done], self.seconds[:, :, :, :done])
+
     def best(self, rule: str) -> tuple[int, int]:
         """Return the candidate and the cost chosen: of several that are level, the first and the smallest."""
         means = self.scores.mean(axis=2)  # NaN where a fold is missing
+        if np.all(np.isnan(means)):
+            raise ValueError(
+                "scoring is NaN for every setting in some fold: use folds in which it is defined, such as "
+                "StratifiedKFold, or another scoring."
+            )
         level = np.nanmax(means)
         if rule == "one-se":
             c, j = np.unravel_index(np.nanargmax(means), means.shape)
@@ -173,6 +196,7 @@ class Choosing(MKLEstimator):
     scoring: Any
     rule: Any
     drop: Any
+    best_params_: dict[str, Any]
 
     # -- what was chosen, in the place of parameters -----------------------------------------------------
 
@@ -197,21 +221,25 @@ class Choosing(MKLEstimator):
         """Choose, and fit what was chosen to all samples."""
         begun = time.perf_counter()
         y = y if hasattr(y, "__getitem__") or y is None else np.asarray(y)
-        for name in {"best_params_", "_ready"} & set(vars(self)):
-            delattr(self, name)
+        if hasattr(self, "best_params_"):
+            del self.best_params_
         check_choice("rule", self.rule, RULES)
         costs = read_costs(self.Cs)
-        prepared = self._prepare(X, y, sample_weight)
-        self._ready = prepared.assembly
-        tried = read_candidates(self.candidates, prepared.assembly.names)
-        race = self._race(prepared, tried, costs, X, y, groups)
+        with self._limited(begun, CHOOSING):
+            prepared = self._prepare(X, y, sample_weight)
+            tried = read_candidates(self.candidates, prepared.assembly.names, prepared.assembly.kept.tolist())
+            race = self._race(prepared, tried, costs, X, y, groups)
         c, j = race.best(self.rule)
         self.best_params_ = {"penalty": tried[c].penalty, "normalize": tried[c].normalize, "C": float(costs[j])}
         self.best_candidate_, self.best_score_ = str(tried[c]), float(race.scores[c, j].mean())
         self.best_index_ = c * costs.size + j
         self.cv_results_ = table_of(race, tried, costs)
-        self._fit(X, y, sample_weight)
-        del self._ready
+        self._ready = prepared.assembly
+        try:
+            with self._limited(begun):
+                self._fit(X, y, sample_weight)
+        finally:
+            del self._ready
         self.fit_time_ = time.perf_counter() - begun
         return self
 
@@ -229,7 +257,8 @@ class Choosing(MKLEstimator):
         self, prepared: PreparedFit, tried: Sequence[Candidate], costs: np.ndarray, X: Any, y: Any, groups: Any
     ) -> Race:
         """Score every candidate along the costs, fold by fold."""
-        splits, judge = self._splits(prepared, y, groups), Judge(self)
+        splits, judge = self._splits(prepared, X, y, groups), Judge(self)
+        tried = [_on_kept(candidate, prepared.assembly) for candidate in tried]
         shape = (len(tried), costs.size, len(splits))
         race = Race(np.full(shape, np.nan), np.full((2, *shape), np.nan))
         bar, loose = _bar(self.progress, len(tried) * len(splits)), list[float]()
@@ -237,13 +266,23 @@ class Choosing(MKLEstimator):
             fold = fold_of(prepared.assembly, train, test)
             job = _Job(fold, train, test, prepared.targets, y, costs, judge, loose)
             alive = np.flatnonzero(race.alive).tolist()
-            found = Parallel(n_jobs=self.n_jobs, prefer="threads")(
-                delayed(_tried)(self._worker(tried[c], job), tried[c], job, bar) for c in alive
-            )
+            try:
+                found = self._raced(job, [tried[c] for c in alive], bar)
+            except ValueError as error:
+                raise ValueError(f"In fold {f + 1} of cv: {error}") from error
             for c, (scores, seconds) in zip(alive, found, strict=True):
                 race.scores[c, :, f], race.seconds[:, c, :, f] = scores, seconds
             if self.drop:
                 race.drop(f + 1)
+            if time.perf_counter() > self._end and f + 1 < len(splits):
+                race = race.cut(f + 1)
+                warnings.warn(
+                    f"max_time was reached after {f + 1} of {len(splits)} folds, which the choice is by: raise "
+                    "max_time, or try fewer Cs and candidates.",
+                    ConvergenceWarning,
+                    stacklevel=4,
+                )
+                break
         if loose:
             warnings.warn(
                 f"In {len(loose)} fits of the cross-validation the relative duality gap missed tol={self.tol:g}, the "
@@ -253,7 +292,17 @@ class Choosing(MKLEstimator):
             )
         return race
 
-    def _splits(self, prepared: PreparedFit, y: Any, groups: Any) -> list[tuple[np.ndarray, np.ndarray]]:
+    def _raced(self, job: _Job, tried: Sequence[Candidate], bar: Any) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return scores and seconds of candidates on a fold; loose gaps are told once, in the end."""
+        with warnings.catch_warnings():  # around the threads: filters are those of the process
+            warnings.simplefilter("ignore")
+            return Parallel(n_jobs=self.n_jobs, prefer="threads")(
+                delayed(_tried)(self._worker(one, job), job, bar) for one in tried
+            )
+
+    def _splits(
+        self, prepared: PreparedFit, X: Any, y: Any, groups: Any
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return training and test samples of each fold, by positions among the samples that count."""
         n, rows = prepared.targets.n_rows, to_host(prepared.targets.rows)
         labels = to_host(y) if is_foreign(y) else y
@@ -261,7 +310,8 @@ class Choosing(MKLEstimator):
         place[rows] = np.arange(rows.size)
         cv = check_cv(self.cv, labels, classifier=is_classifier(self))
         splits = []
-        for train, test in cv.split(np.zeros((n, 1)), labels, groups):
+        seen = X if hasattr(X, "shape") and not is_foreign(X) else np.zeros((n, 1))
+        for train, test in cv.split(seen, labels, groups):
             parts = [place[np.arange(n)[part]] for part in (train, test)]
             splits.append(tuple(part[part >= 0] for part in parts))
             if not splits[-1][0].size or not splits[-1][1].size:
@@ -270,13 +320,19 @@ class Choosing(MKLEstimator):
 
     def _worker(self, candidate: Candidate, job: _Job) -> MKLEstimator:
         """Return the estimator that a candidate stands for, to be fitted to a fold."""
-        known = self.get_params(deep=False)
-        shared = {name: known[name] for name in self._plain().get_params(deep=False) if name in known}
+        worker = self._plainly().set_params(penalty=candidate.penalty, normalize=candidate.normalize)
         given = {"kernels": "precomputed", "approximation": None} if job.stored else {}
         quiet = {"progress": False, "n_jobs": None, "probability": False}
-        shared |= given | {name: value for name, value in quiet.items() if name in shared}
-        worker = clone(self._plain(**shared))
-        return worker.set_params(penalty=candidate.penalty, normalize=candidate.normalize)
+        worker._end, known = self._end, worker.get_params(deep=False)
+        return worker.set_params(**given, **{name: value for name, value in quiet.items() if name in known})
+
+    def _plainly(self) -> MKLEstimator:
+        """Return the estimator that is chosen for, with the parameters that both have."""
+        known, names = self.get_params(deep=False), self._plain().get_params(deep=False)
+        return clone(self._plain(**{name: known[name] for name in names if name in known}))
+
+    def _to_refit(self) -> MKLEstimator:
+        return self._plainly().set_params(**self.best_params_)
 
 
 @dataclass
@@ -307,13 +363,22 @@ class Judge:
     """Scores of predictions, by the estimator's own score or by ``scoring``."""
 
     def __init__(self, estimator: Choosing):
-        self.score = check_scoring(estimator._plain(), estimator.scoring)
-        self.weighted = estimator.scoring is None or hasattr(self.score, "_score_func")
+        scoring = estimator.scoring
+        if scoring is not None and not isinstance(scoring, str) and not callable(scoring):
+            raise ValueError(f"scoring must be one name or one callable, by which to choose; got {scoring!r}.")
+        self.score = check_scoring(estimator._plain(), scoring)
+        metric = getattr(self.score, "_score_func", None)
+        self.weighted = scoring is None or (metric is not None and has_weight(metric))
 
     def __call__(self, model: MKLEstimator, X: Any, y: Any, weight: Any) -> float:
         even = bool(namespace(weight).all(weight == weight[0]))
         extra = {} if even or not self.weighted else {"sample_weight": weight}
         return float(self.score(model, X, y, **extra))
+
+
+def has_weight(metric: Any) -> bool:
+    """Whether a metric takes weights of samples."""
+    return "sample_weight" in signature(metric).parameters
 
 
 @dataclass(frozen=True)
@@ -330,20 +395,26 @@ class Known:
         return self.decisions
 
 
-def _tried(worker: MKLEstimator, candidate: Candidate, job: _Job, bar: Any) -> tuple[np.ndarray, np.ndarray]:
+def _on_kept(candidate: Candidate, assembly: Assembly) -> Candidate:
+    """Return a candidate for folds, which hold the kernels that are not zero: its penalty loses entries too."""
+    penalty = make_mixing(candidate.penalty)
+    if assembly.kept.size == len(assembly.names) or not isinstance(penalty, MixingPenalty):
+        return candidate
+    return replace(candidate, penalty=assembly.cut(penalty))
+
+
+def _tried(worker: MKLEstimator, job: _Job, bar: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the score of a candidate on a fold at each cost, and the seconds of fits and of predictions."""
     begun, fold = time.perf_counter(), job.fold
     y, weight = job.part(job.train)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # kernels that are zero on a fold; loose gaps are told once, in the end
-        prepared = worker._prepare_fold(fold, y, weight)
-        if isinstance(prepared.penalty, Fixed):
-            fold, prepared = _summed(fold, prepared)
-        walks = [worker._along(prepared, subproblem, job.costs) for subproblem in prepared.subproblems]
-        steps = list(zip(*walks, strict=True))
-        job.loose.extend(solution.gap for walk in walks for solution in walk if not solution.converged)
-        fitted = time.perf_counter()
-        scores = _scores(worker, prepared, fold, steps, job)
+    prepared = worker._prepare_fold(fold, y, weight)
+    if isinstance(prepared.penalty, Fixed):
+        fold, prepared = _summed(fold, prepared)
+    walks = [worker._along(prepared, subproblem, job.costs) for subproblem in prepared.subproblems]
+    steps = list(zip(*walks, strict=True))
+    job.loose.extend(solution.gap for walk in walks for solution in walk if not solution.converged)
+    fitted = time.perf_counter()
+    scores = _scores(worker, prepared, fold, steps, job)
     seconds = np.array([fitted - begun, time.perf_counter() - fitted]) / job.costs.size
     bar.update()
     return scores, np.broadcast_to(seconds[:, None], (2, job.costs.size))

@@ -37,8 +37,8 @@ class MKLClassifierCV(Choosing, MKLClassifier):
     drop : bool, default=True
         Whether candidates are dropped from the second fold on, when they are behind the best at every C by more than
         three standard errors of the paired differences.
-    loss, solver, approximation, tol, max_iter, multiclass, fit_intercept, probability, class_weight, psd, missing, \
-memory, random_state
+    loss, solver, approximation, tol, max_iter, max_time, multiclass, fit_intercept, probability, class_weight, psd, \
+missing, memory, random_state
         As for `MKLClassifier`.
     n_jobs : int, optional
         Threads for the candidates.
@@ -89,6 +89,7 @@ memory, random_state
         approximation: Any = None,
         tol: float = 1e-3,
         max_iter: int = 100_000,
+        max_time: float | None = None,
         multiclass: str = "ovr",
         fit_intercept: Any = "auto",
         probability: bool = False,
@@ -112,6 +113,7 @@ memory, random_state
         self.approximation = approximation
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
         self.multiclass = multiclass
         self.fit_intercept = fit_intercept
         self.probability = probability
@@ -155,7 +157,7 @@ class MKLRegressorCV(Choosing, MKLRegressor):
     ----------
     kernels, Cs, candidates, cv, scoring, rule, drop, n_jobs, progress
         As for `MKLClassifierCV`; folds are plain, and `score` is R2.
-    loss, targets, solver, approximation, tol, max_iter, fit_intercept, psd, missing, memory, random_state
+    loss, targets, solver, approximation, tol, max_iter, max_time, fit_intercept, psd, missing, memory, random_state
         As for `MKLRegressor`.
 
     Attributes
@@ -193,6 +195,7 @@ class MKLRegressorCV(Choosing, MKLRegressor):
         approximation: Any = None,
         tol: float = 1e-3,
         max_iter: int = 100_000,
+        max_time: float | None = None,
         fit_intercept: Any = "auto",
         psd: str = "check",
         missing: str = "refuse",
@@ -214,6 +217,7 @@ class MKLRegressorCV(Choosing, MKLRegressor):
         self.approximation = approximation
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
         self.fit_intercept = fit_intercept
         self.psd = psd
         self.missing = missing
@@ -249,7 +253,7 @@ class MKLSurvivalCV(Choosing, MKLSurvival):
     ----------
     kernels, Cs, candidates, cv, scoring, rule, drop, n_jobs, progress
         As for `MKLClassifierCV`; folds are plain, and `score` is Harrell's concordance.
-    solver, approximation, tol, max_iter, psd, missing, memory, random_state
+    solver, approximation, tol, max_iter, max_time, psd, missing, memory, random_state
         As for `MKLSurvival`.
 
     Attributes
@@ -286,6 +290,7 @@ class MKLSurvivalCV(Choosing, MKLSurvival):
         approximation: Any = None,
         tol: float = 1e-3,
         max_iter: int = 100_000,
+        max_time: float | None = None,
         psd: str = "check",
         missing: str = "refuse",
         memory: Any = "auto",
@@ -304,6 +309,7 @@ class MKLSurvivalCV(Choosing, MKLSurvival):
         self.approximation = approximation
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
         self.psd = psd
         self.missing = missing
         self.memory = memory

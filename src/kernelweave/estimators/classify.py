@@ -80,6 +80,8 @@ class MKLClassifier(ClassifierMixin, Streaming):
         Relative duality gap to reach.
     max_iter : int, default=100000
         Most steps of the solver.
+    max_time : float, optional
+        Seconds that a fit may take: then the best point so far is the model, with its certificate and a warning.
     multiclass : {"ovr", "ovo", "joint"}, default="ovr"
         How more than two classes are told apart: by binary problems, one against the rest or one against one, each
         with its own kernel weights; or by one problem of all classes with one set of weights: the joint margin of
@@ -188,6 +190,7 @@ class MKLClassifier(ClassifierMixin, Streaming):
         normalize: str | None = "trace",
         tol: float = 1e-3,
         max_iter: int = 100_000,
+        max_time: float | None = None,
         multiclass: str = "ovr",
         fit_intercept: Any = "auto",
         probability: bool = False,
@@ -208,6 +211,7 @@ class MKLClassifier(ClassifierMixin, Streaming):
         self.normalize = normalize
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
         self.multiclass = multiclass
         self.fit_intercept = fit_intercept
         self.probability = probability
@@ -280,6 +284,15 @@ class MKLClassifier(ClassifierMixin, Streaming):
                 "kernel."
             )
         return whole
+
+    def _check_parameters(self) -> Any:
+        if not isinstance(self.probability, bool | np.bool_):
+            raise ValueError(f"probability must be True or False, got {self.probability!r}.")
+        return super()._check_parameters()
+
+    @property
+    def _learns_more(self) -> bool:
+        return bool(self.probability)
 
     def _learn_more(self, prepared: PreparedFit, X: Any, y: Any, sample_weight: Any) -> None:
         """Calibrate probabilities, if asked for."""

@@ -36,10 +36,10 @@ from ..kernels import rbf
 from ..losses import Loss
 from ..penalties import make_penalty
 from ..problem import Certificate, Descent, Problem, Solution, Stationarity, Status
-from ..solvers.base import solve_quietly
+from ..solvers.base import late, solve_quietly, until
 from ..solvers.svm import SETTINGS as SVM
 from ..solvers.svm import on_features
-from .base import PreparedFit, single
+from .base import PreparedFit, inside_a_search, single
 from .classify import MKLClassifier
 from .parts import BY, Partition, sample_of_rows
 
@@ -105,6 +105,8 @@ class Walk:
             self.note(here)
             if here.svm.status is Status.INTERRUPTED:
                 return Status.INTERRUPTED
+            if late():
+                return Status.MAX_TIME
             if here.svm.gap > self.loosest:
                 return Status.UNTRAINED
             if self.violation(here) <= self.tol:
@@ -135,6 +137,8 @@ class Walk:
             there = self.place(here.theta + share * way, here.svm.beta)
             if there.svm.status is Status.INTERRUPTED:
                 return Status.INTERRUPTED
+            if late():
+                return Status.MAX_TIME
             if there.value <= here.value + ARMIJO * share * slope:
                 return there
             share *= SHORTER
@@ -226,6 +230,8 @@ class NonconvexMKLClassifier(MKLClassifier):
         its gradient promises, which is the gradient's length where no bound is in the way.
     max_iter : int, default=1000
         Most SVMs to train for a problem.
+    max_time : float, optional
+        Seconds that a fit may take: then the best point so far is the model, with its certificate and a warning.
     multiclass, class_weight, psd, memory, random_state, n_jobs
         As for `MKLClassifier`. The kernels must fit in memory.
 
@@ -278,6 +284,7 @@ class NonconvexMKLClassifier(MKLClassifier):
         normalize: str | None = "trace",
         tol: float = 1e-2,
         max_iter: int = 1000,
+        max_time: float | None = None,
         multiclass: str = "ovr",
         class_weight: Any = None,
         psd: str = "check",
@@ -294,6 +301,7 @@ class NonconvexMKLClassifier(MKLClassifier):
         self.normalize = normalize
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
         self.multiclass = multiclass
         self.class_weight = class_weight
         self.psd = psd
@@ -375,10 +383,12 @@ class NonconvexMKLClassifier(MKLClassifier):
     def _solve_all(self, prepared: PreparedFit) -> list[Any]:
         """Descend for every problem, on threads that share the kernels."""
 
+        alone = len(prepared.subproblems) == 1 and not inside_a_search()
+
         def answer(subproblem: Subproblem) -> Descended:
             found = self._descend(prepared, subproblem)
-            if found.solution.status is Status.INTERRUPTED and len(prepared.subproblems) > 1:
-                raise KeyboardInterrupt  # the other problems have no answer, so there is no model to return
+            if found.solution.status is Status.INTERRUPTED and not alone:
+                raise KeyboardInterrupt  # the others have no answer, so there is no model to return
             return found
 
         return Parallel(n_jobs=self.n_jobs, prefer="threads")(delayed(answer)(one) for one in prepared.subproblems)
@@ -393,7 +403,8 @@ class NonconvexMKLClassifier(MKLClassifier):
         def pose(gram: GramStack) -> Problem:
             return Problem(gram, bound, prepared.penalty, prepared.dual_sum)
 
-        found = Walk(combination, pose, self.tol, self.max_iter).go()
+        with until(self._end):
+            found = Walk(combination, pose, self.tol, self.max_iter).go()
         combination.check_energies(combination.gram, found.solution.beta)
         return found
 

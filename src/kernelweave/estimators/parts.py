@@ -19,6 +19,7 @@ BY = ("kernel", "columns", "group")
 SAMPLE = 1000  # training rows kept, evenly spaced, for the variance of parts and the range of columns
 ENTRIES = 2**21  # and entries of them at most
 MOST = 2000  # products of sets of columns that are told apart
+NO_SAMPLES = "training samples, and a model of precomputed kernels, or from a file saved with samples=False, has none"
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Parts(BaseEstimator):
     n_features_in_: int
     _predictor: Any
     _columns: Any  # (m,) columns of each kernel, None for all; None for precomputed stacks
-    _sample: Any  # (s, d) some training rows, None for precomputed stacks
+    _sample: Any  # (s, d) some training rows; None for precomputed stacks, and in files without
     _kinds: dict[int, str]  # what the effect of each column is, where the kernels are effects
 
     def _read_new(self, X: Any) -> Any:
@@ -108,11 +109,12 @@ class Parts(BaseEstimator):
     def effects_(self) -> tables.Effects:
         """The sets of columns that the model uses, by the variance of what they add to the decision values.
 
-        It is measured on up to 1000 of the training samples; variances of several decision values are added up.
+        It is measured on up to 1000 of the training samples, which the model keeps for that (see `kernelweave.save` for
+        how not to); variances of several decision values are added up.
         """
         check_is_fitted(self)
         if self._sample is None:
-            raise AttributeError("effects_ needs samples, and kernels='precomputed' has none: use contributions(X).")
+            raise AttributeError(f"effects_ needs {NO_SAMPLES}: use contributions(X).")
         return self._table()
 
     def _table(self, output: int | None = None) -> tables.Effects:

@@ -58,6 +58,8 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         Relative duality gap to reach.
     max_iter : int, default=100000
         Most steps of the solver.
+    max_time : float, optional
+        Seconds that a fit may take: then the best point so far is the model, with its certificate and a warning.
     fit_intercept : "auto" or bool, default="auto"
         Whether predictions have a constant of their own, which costs nothing. "auto": yes.
     psd : {"check", "clip", "trust"}, default="check"
@@ -146,6 +148,7 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         normalize: str | None = "trace",
         tol: float = 1e-3,
         max_iter: int = 100_000,
+        max_time: float | None = None,
         fit_intercept: Any = "auto",
         psd: str = "check",
         missing: str = "refuse",
@@ -164,6 +167,7 @@ class MKLRegressor(RegressorMixin, MKLEstimator):
         self.normalize = normalize
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
         self.fit_intercept = fit_intercept
         self.psd = psd
         self.missing = missing

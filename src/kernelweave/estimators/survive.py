@@ -44,6 +44,8 @@ class MKLSurvival(MKLEstimator):
         Relative duality gap to reach.
     max_iter : int, default=100000
         Most steps of the solver.
+    max_time : float, optional
+        Seconds that a fit may take: then the best point so far is the model, with its certificate and a warning.
     psd : {"check", "clip", "trust"}, default="check"
         What to do about kernels not known to be positive semidefinite, as for `MKLClassifier`.
     missing : {"refuse", "absent"}, default="refuse"
@@ -128,6 +130,7 @@ class MKLSurvival(MKLEstimator):
         normalize: str | None = "trace",
         tol: float = 1e-3,
         max_iter: int = 100_000,
+        max_time: float | None = None,
         psd: str = "check",
         missing: str = "refuse",
         memory: Any = "auto",
@@ -142,6 +145,7 @@ class MKLSurvival(MKLEstimator):
         self.normalize = normalize
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
         self.psd = psd
         self.missing = missing
         self.memory = memory

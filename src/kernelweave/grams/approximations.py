@@ -27,7 +27,14 @@ Plan = tuple[Sequence[Source], Sequence[np.ndarray | None]]  # where raw columns
 
 
 class Approximation(BaseEstimator, ABC):
-    """A way to write kernels as inner products of few features."""
+    """A way to write kernels as inner products of few features.
+
+    Examples
+    --------
+    >>> import kernelweave as kw
+    >>> isinstance(kw.Nystroem(rank=20), kw.grams.Approximation)
+    True
+    """
 
     #: whether the features are the kernels, and nothing is lost
     exact = False

@@ -17,6 +17,16 @@ class GramStack(ABC):
     Two products are required of every representation. What else a solver may ask for is declared below: single entries
     (`EntryGram`), sums of kernels between some samples (`CombinableGram`), features in chunks (`FactorGram`), products
     of kernels (`ProductStack`).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernelweave as kw
+    >>> gram = kw.DenseGram(np.stack([np.eye(3), np.ones((3, 3))], axis=2))
+    >>> isinstance(gram, kw.grams.GramStack), gram.shape
+    (True, (3, 2))
+    >>> gram.energies(np.ones(3))
+    array([3., 9.])
     """
 
     #: what solvers ask of such a stack, for sentences
@@ -30,6 +40,11 @@ class GramStack(ABC):
     def hit_rate(self) -> float:
         """Share of the columns asked for that had been kept; not a number where they are not computed on demand."""
         return float("nan")
+
+    @property
+    def rounded(self) -> float:
+        """Share of every entry by which it may have been rounded to be stored in single precision, else zero."""
+        return 0.0
 
     @property
     def on_demand(self) -> bool:
@@ -83,7 +98,16 @@ class GramStack(ABC):
 
 
 class CombinableGram(GramStack):
-    """Kernels whose weighted sum can be formed between some samples, and whose columns can be added up."""
+    """Kernels whose weighted sum can be formed between some samples, and whose columns can be added up.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernelweave as kw
+    >>> gram = kw.DenseGram(np.stack([np.eye(3), np.ones((3, 3))], axis=2))
+    >>> isinstance(gram, kw.grams.CombinableGram), gram.combine(np.array([0, 2]), np.array([1.0, 0.5])).tolist()
+    (True, [[1.5, 0.5], [0.5, 1.5]])
+    """
 
     offers = "sums of kernels between some samples"
 
@@ -120,7 +144,16 @@ class CombinableGram(GramStack):
 
 
 class EntryGram(CombinableGram):
-    """Kernels whose entries can be read."""
+    """Kernels whose entries can be read.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernelweave as kw
+    >>> gram = kw.DenseGram(np.stack([np.eye(3), np.ones((3, 3))], axis=2))
+    >>> isinstance(gram, kw.grams.EntryGram), gram.block(np.array([0, 2]), np.array([1])).shape
+    (True, (2, 1, 2))
+    """
 
     offers = "the entries of kernels"
 
@@ -142,6 +175,14 @@ class FactorGram(GramStack):
     """Kernels held as features, ``K_k = V_k V_k'``, side by side or in one basis: sums over chunks of samples.
 
     Vectors with an entry per sample, or per column of the features, live where the features are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernelweave as kw
+    >>> gram = kw.LowRankGram(np.hstack([np.eye(3), np.ones((3, 1))]), [3, 1])
+    >>> isinstance(gram, kw.grams.FactorGram), gram.columns, gram.ranks.tolist()
+    (True, 4, [3, 1])
     """
 
     offers = "features of low rank"
@@ -290,7 +331,17 @@ class FactorGram(GramStack):
 
 
 class BankGram(GramStack):
-    """Kernels too many to hold, of which all can be scored at once, and some be had."""
+    """Kernels too many to hold, of which all can be scored at once, and some be had.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernelweave as kw
+    >>> columns = np.random.default_rng(0).normal(size=(3, 5, 1))
+    >>> gram = kw.grams.EffectsGram(list(columns))
+    >>> isinstance(gram, kw.grams.BankGram), gram.shape, gram.only(np.array([0, 4])).shape
+    (True, (5, 6), (5, 2))
+    """
 
     offers = "a bank that scores all of its kernels"
 
@@ -305,7 +356,16 @@ class BankGram(GramStack):
 
 
 class ProductStack(GramStack):
-    """Products of kernels, weighed by one number for each kernel."""
+    """Products of kernels, weighed by one number for each kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernelweave as kw
+    >>> gram = kw.DenseGram(np.stack([np.eye(3), np.ones((3, 3))], axis=2))
+    >>> isinstance(kw.grams.ProductGram(gram), kw.grams.ProductStack)
+    True
+    """
 
     offers = "products of kernels"
     linear_terms: bool

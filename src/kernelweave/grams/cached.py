@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -129,7 +130,7 @@ class CachedGram(EntryGram):
 
         The columns are kept, unless only some rows or kernels of them are asked for.
         """
-        from ..compiled import stacks
+        from ..compiled import stacks, threads
 
         n, m = self.shape
         if rows is not None or kernels is not None or delta.ndim == 2:
@@ -140,7 +141,10 @@ class CachedGram(EntryGram):
         with self._lock:
             for first in range(0, index.size, self._held.size):
                 some = slice(first, first + self._held.size)
-                out += stacks.weighted_columns(self._columns, delta[some], self._fetch(index[some]))
+                where, part = self._fetch(index[some]), np.empty(m * n)
+                work = partial(stacks.weighted_columns, self._columns, delta[some], where, out=part)
+                threads.spread(work, m * n, where.size * m * n)
+                out += part
         return np.multiply(out.reshape(m, n).T, self.scale, order="C")
 
     def _weighted_columns_part(

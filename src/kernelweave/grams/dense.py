@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from ..arrays import readable
 from .base import EntryGram, support_of
+
+PIECES = 16  # into which energies of many entries are divided
 
 
 class DenseGram(EntryGram):
@@ -45,15 +49,27 @@ class DenseGram(EntryGram):
         return f"dense {self.stack.dtype.name}, {readable(self.stack.nbytes)}"
 
     @property
+    def rounded(self) -> float:
+        return float(np.finfo(np.float32).epsneg) if self.stack.dtype == np.float32 else 0.0
+
+    @property
     def stored(self) -> tuple[np.ndarray, np.ndarray]:
         return self.stack, self.scale
 
     def energies(self, beta: np.ndarray) -> np.ndarray:
-        from ..compiled import stacks
+        from ..compiled import stacks, threads
 
         if beta.ndim == 2:
             return stacks.energies_joint(self.stack, np.ascontiguousarray(beta), support_of(beta)) * self.scale
-        return stacks.energies(self.stack, beta, np.flatnonzero(beta)) * self.scale
+        support = np.flatnonzero(beta)
+        work = support.size**2 // 2 * self.shape[1]
+        pieces = PIECES if work >= threads.LARGE else 1  # however many threads there are: sums depend on the order
+        edges = np.rint(support.size * (np.arange(pieces + 1) / pieces) ** 0.5).astype(int)  # later rows are longer
+
+        def some(first: int, last: int) -> list[np.ndarray]:
+            return [stacks.energies(self.stack, beta, support, *edges[j : j + 2]) for j in range(first, last)]
+
+        return np.sum([q for part in threads.spread(some, pieces, work) for q in part], axis=0) * self.scale
 
     def decision(self, beta: np.ndarray, weights: np.ndarray) -> np.ndarray:
         from ..compiled import stacks
@@ -77,7 +93,7 @@ class DenseGram(EntryGram):
         kernels: np.ndarray | None = None,  # (a,)
     ) -> np.ndarray:  # (r, a) or (c, r, a)
         """Return ``sum_i delta_i K_k[rows, i]``, reading only the columns ``index``; by default everywhere."""
-        from ..compiled import stacks
+        from ..compiled import stacks, threads
 
         n, m = self.shape
         if delta.ndim == 2:
@@ -86,11 +102,14 @@ class DenseGram(EntryGram):
             columns = stacks.weighted_columns_joint(self.stack, np.ascontiguousarray(delta), index, rows, kernels)
             return columns * self.scale[kernels]
         if rows is None and kernels is None:
-            flat = self.stack.reshape(n, n * m)
-            return stacks.weighted_columns(flat, delta, index).reshape(n, m) * self.scale
+            flat, out = self.stack.reshape(n, n * m), np.empty(n * m)
+            threads.spread(partial(stacks.weighted_columns, flat, delta, index, out=out), n * m, index.size * n * m)
+            return out.reshape(n, m) * self.scale
         rows = np.arange(n) if rows is None else rows
         kernels = np.arange(m) if kernels is None else kernels
-        return stacks.weighted_columns_part(self.stack, delta, index, rows, kernels) * self.scale[kernels]
+        part = partial(_columns_at, self.stack, delta, index, rows, kernels)
+        found = threads.spread(part, rows.size, index.size * rows.size * m)
+        return (found[0] if len(found) == 1 else np.concatenate(found)) * self.scale[kernels]
 
     def combine(
         self,
@@ -128,3 +147,18 @@ class DenseGram(EntryGram):
     def only(self, kernels: np.ndarray) -> DenseGram:
         """Return the stack of some kernels only (a copy)."""
         return DenseGram(self.stack[:, :, kernels], self.scale[kernels])
+
+
+def _columns_at(
+    stack: np.ndarray,
+    delta: np.ndarray,
+    index: np.ndarray,
+    rows: np.ndarray,
+    kernels: np.ndarray,
+    first: int,
+    last: int,
+) -> np.ndarray:
+    """Return columns times a step at a range of ``rows``."""
+    from ..compiled import stacks
+
+    return stacks.weighted_columns_part(stack, delta, index, rows[first:last], kernels)

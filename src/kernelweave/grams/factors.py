@@ -11,6 +11,7 @@ import numpy as np
 from ..arrays import Array, cast, device_of, dtype_name, is_numpy, like, namespace, readable, symmetric_product, to_host
 from ..chunks import Chunks, checked
 from ..kernels import Kernel, evaluate
+from ..kernels.missing import Present, presence
 from .base import FactorGram
 from .chunked import ChunkedGram
 from .lowrank import LowRankGram
@@ -18,6 +19,7 @@ from .maps import Landmarks, Maps, Source, anchor, features, join, piece_rows, p
 from .recomputed import RecomputedGram
 
 CUT = 1e-10  # of the largest eigenvalue at the landmarks: what is below is rounding
+NEARLY_CONSTANT = {"float64": 1e-9, "float32": 1e-4}  # share of a kernel that is not constant: too few digits are left
 TINY = 1e-13  # of the largest: squared lengths of features that are as good as zero
 
 
@@ -204,7 +206,7 @@ def build(job: Job, sources: Sequence[Source], plan: Sequence[np.ndarray | None]
         job.check_columns(sum(ranks))
     flat, survey = _filled(job, sources, [None if mix is None else beside(job.X, mix) for mix in plan])
     values, turns = zip(*(_axes(product, job.whole) for product in survey.products), strict=True)
-    survey = _clipped(survey, values, job)
+    survey = _of_those_present(_clipped(survey, values, job), job)
     scales = _scales(survey, ranks, job) / [kernel._price for kernel in job.kernels]
     scales = np.where([turn.shape[1] > 0 for turn in turns], scales, 0.0)
     kept = np.flatnonzero(scales)
@@ -258,13 +260,23 @@ def _clipped(survey: _Survey, values: Sequence[np.ndarray], job: Job) -> _Survey
     return replace(survey, trace=np.where(known, survey.trace, held), mean=mean)
 
 
+def _of_those_present(survey: _Survey, job: Job) -> _Survey:
+    """Return the survey with mean diagonals over the samples that have what a kernel looks at: others are means."""
+    has = presence(job.kernels, job.X)
+    if has is None:
+        return survey
+    part = job.share @ has
+    means = [kernel.others.grand(kernel.kernel) if isinstance(kernel, Present) else 0.0 for kernel in job.kernels]
+    return replace(survey, mean=(survey.mean - (1.0 - part) * means) / part)
+
+
 def _scales(survey: _Survey, ranks: Sequence[int], job: Job) -> np.ndarray:
     """Return the factor that gives each kernel the size asked for; 0 for kernels that have none."""
     size, noise = survey.mean, np.zeros(len(ranks))
     if job.normalize == "center":
         owner = np.repeat(np.arange(len(ranks)), ranks)
         size = size - np.bincount(owner, survey.center**2, len(ranks))
-        noise = 100 * np.finfo(job.dtype).eps * survey.mean
+        noise = NEARLY_CONSTANT[job.dtype] * survey.mean
     alive = size > np.maximum(noise, 1e-150)
     if job.normalize in ("trace", "center"):
         return np.where(alive, 1.0 / np.where(alive, size, 1.0), 0.0)

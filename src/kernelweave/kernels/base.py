@@ -37,6 +37,16 @@ class Kernel(ABC):
     group : str, optional
         What the kernel belongs to, such as the table it looks at: weights are also added up by group. By default the
         name that `on` gives. If X has a view of this name, a kernel that names no columns looks at that view.
+
+    Examples
+    --------
+    Kernels can be added, multiplied, scaled and normalised:
+
+    >>> import numpy as np
+    >>> from kernelweave import kernels as K
+    >>> both = 0.5 * K.Linear(on=[0]) + K.RBF(gamma=1.0) * K.Linear(on=[1])
+    >>> isinstance(both, K.Kernel), both(np.eye(2)).shape
+    (True, (2, 2))
     """
 
     on: Any = field(default=None, kw_only=True)

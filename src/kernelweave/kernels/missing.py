@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -140,6 +140,17 @@ def lacks(X: Any, name: str) -> np.ndarray:  # (n, d) -> (n,)
             "columns."
         )
     return lacking
+
+
+def presence(kernels: Sequence[Kernel], X: Any) -> np.ndarray | None:  # (n, m)
+    """Return which samples have what each kernel looks at; None where no kernel knows of missing views."""
+    if not any(isinstance(kernel, Present) for kernel in kernels):
+        return None
+    known: dict[Any, np.ndarray] = {None: np.ones(X.shape[0], dtype=bool)}
+    for kernel in kernels:
+        if isinstance(kernel, Present) and id(kernel.others) not in known:
+            known[id(kernel.others)] = kernel.has(X)
+    return np.stack([known[id(k.others) if isinstance(k, Present) else None] for k in kernels], axis=1)
 
 
 def with_absent(

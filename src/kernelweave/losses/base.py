@@ -28,6 +28,14 @@ class DualTerms:
     A dual b contributes ``linear b - ridge b^2 / 2 - kink |b|`` for ``lower <= b <= upper``. Where ``entropic``, it is
     ``(upper - lower) H(t)`` instead, with the entropy ``H(t) = -t log t - (1 - t) log(1 - t)`` of the share
     ``t = (b - lower) / (upper - lower)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import losses
+    >>> terms = losses.Hinge().terms(np.array([1.0, -1.0]), np.array([2.0, 2.0]))
+    >>> terms.lower.tolist(), terms.upper.tolist()
+    ([0.0, -2.0], [2.0, -0.0])
     """
 
     linear: Array  # (n,) or (n, t), as all of these
@@ -117,6 +125,15 @@ class Loss(BaseEstimator):
     where not all duals are feasible, `project`, is learned by the solver `mirror`; one that has `value`, `slope` and
     `terms`, the description of its dual, by every solver whose duals are of that kind; and one that also has
     `curvature` (``smooth = True``) by Newton's method.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import losses
+    >>> hinge = losses.Hinge()
+    >>> y, C = np.array([1.0, -1.0]), np.ones(2)
+    >>> isinstance(hinge, losses.Loss), hinge.value(np.array([0.5, -2.0]), y, C)
+    (True, array([0.5, 0. ]))
     """
 
     #: kinds of targets it reads: "binary" (-1 and +1), "multiclass" (0, 1, ..), "regression", "outliers", "survival"

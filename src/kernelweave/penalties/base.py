@@ -20,6 +20,14 @@ class MixingPenalty(BaseEstimator):
         weights_of_norms(u)  = the minimising w                             what alternation needs
 
     with ``q_k = beta' K_k beta`` and ``u_k = ||f_k||``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import penalties
+    >>> l1 = penalties.L1()
+    >>> isinstance(l1, penalties.MixingPenalty), l1.value(np.array([1.0, 4.0])), l1.weights(np.array([1.0, 4.0]))
+    (True, 2.0, array([0., 1.]))
     """
 
     #: h has a gradient everywhere but at zero; solvers that follow the gradient ask for it.

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..assemble import as_views
+from ..assemble import read_survival
 from ..estimators.base import MKLEstimator
 from .pieces import page
 from .sections import SECTIONS, Seen
@@ -97,20 +97,12 @@ def _look(model: Any, X: Any, y: Any, samples: int, along_C: bool) -> Seen:
         raise TypeError(f"report takes an estimator of kernelweave or a Pipeline of one, not {type(model).__name__}.")
     if not hasattr(estimator, "weights_"):
         raise ValueError(f"{type(estimator).__name__} is not fitted: fit it first, then report on it.")
-    views = None if estimator._precomputed else as_views(X)
-    X = X if views is None else views
+    X = estimator._as_views(X, y=y)
     Z = whole[:-1].transform(X) if hasattr(whole, "named_steps") and len(whole) > 1 else X
     count = int(Z.shape[0]) if hasattr(Z, "shape") else len(Z)
     if y is not None and len(y) != count:
         raise ValueError(f"y has {len(y)} entries for {count} samples: give one for each.")
     if y is not None and "survival" in estimator._reads:
-        y = _two_columns(y)
+        y = read_survival(y, np.empty((count, 0)))
     return Seen(whole, estimator, X, Z, y, samples, along_C and not estimator._precomputed)
 
-
-def _two_columns(y: Any) -> np.ndarray:
-    """Return event and time as two columns."""
-    values = np.asarray(y)
-    if values.dtype.names is not None:
-        values = np.column_stack([values[name].astype(float) for name in values.dtype.names])
-    return values.astype(float)

@@ -237,6 +237,9 @@ def goodness(seen: Seen) -> str | None:
 
 def _classes(seen: Seen) -> str:
     classes, y = seen.model.classes_, np.asarray(seen.y)
+    if not np.isin(y, classes).any():
+        listed = ", ".join(map(str, classes[:FEW]))
+        raise ValueError(f"y holds none of the classes of the model, {listed}: give labels as at fit.")
     predicted = np.asarray(seen.whole.predict(seen.X))
     parts = [pieces.text(f"Accuracy {np.mean(predicted == y):.4f} on {y.size} samples.")]
     shown = classes[:FEW]

@@ -9,6 +9,7 @@ from .ascent import Ascent
 from .base import Solver, solve
 from .choose import choose
 from .coordinate import Coordinate
+from .features import Features
 from .frank_wolfe import FrankWolfe
 from .interior import Interior
 from .lagrangian import Lagrangian
@@ -27,6 +28,7 @@ __all__ = [
     "ActiveKernels",
     "Ascent",
     "Coordinate",
+    "Features",
     "FrankWolfe",
     "Interior",
     "Lagrangian",
@@ -42,7 +44,7 @@ __all__ = [
     "solve",
 ]
 
-_ON_KERNELS = (SQP, Ascent, SMO, Proximal, NewtonCG, Lagrangian, Mirror, FrankWolfe, ActiveKernels)
+_ON_KERNELS = (SQP, Ascent, SMO, Proximal, NewtonCG, Lagrangian, Mirror, Features, FrankWolfe, ActiveKernels)
 _ON_FEATURES = (Interior, SsNAL, Newton, Coordinate, Rows)
 _DEFAULT = _ON_KERNELS + _ON_FEATURES
 _NAMES: dict[str, type[Solver]] = {solver.name: solver for solver in _DEFAULT + literature.METHODS}

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from threading import local
 from typing import Any
 
 import numpy as np
@@ -25,13 +27,41 @@ TINY = 100  # samples up to which the loop goes on to the end of floating point,
 PRECISE = 1e-11  # relative gap to which problems of TINY size are solved, where the solver gets there
 ENDING = 6  # judgements in a row without a better gap after which a problem of TINY size is at its end
 EXTRA = 30  # judgements that it may take from the gap asked for to there
+WAIT, WAIT_EACH = 5.0, 2e-6  # seconds of CPU, in all and for each entry of the kernels, that "auto" takes in any case
+LOOKS = 10  # judgements before which no rate is known, as code may be compiled in the first steps
+LONGER = 1.0  # times what it took so far that is still worth waiting for
 PATIENCE = 100  # judgements without a gap one per cent better after which a solver is taken to be at its end
+
+
+_NOW = local()  # of each thread: when the time of the solve under way, and of those within it, is up
+
+
+@contextmanager
+def until(end: float) -> Iterator[None]:
+    """Let solves within end at a moment of ``time.perf_counter``, or sooner."""
+    before = getattr(_NOW, "end", np.inf)
+    _NOW.end = min(before, end)
+    try:
+        yield
+    finally:
+        _NOW.end = before
+
+
+def late() -> bool:
+    """Whether the time is up."""
+    return time.perf_counter() > getattr(_NOW, "end", np.inf)
 
 
 class Solver(BaseEstimator):
     """One algorithm: how the duals move. The loop, the gap and the stopping rule are not its business.
 
     A solver's state is a record made by :meth:`init`; the solver itself holds only its knobs.
+
+    Examples
+    --------
+    >>> import kernelweave as kw
+    >>> isinstance(kw.solvers.SMO(), kw.solvers.Solver), kw.solvers.SMO.name
+    (True, 'smo')
     """
 
     #: name under which strings and messages know it
@@ -152,6 +182,17 @@ def without_faint_shares(problem: Problem, point: Point) -> list[Point]:
     return [Point(point.beta, weights) for weights in cuts if weights.any()]
 
 
+DUST = 1e-9  # share of the largest weight below which a weight is what rounding left of zero
+
+
+def without_dust(problem: Problem, point: Point) -> list[Point]:
+    """Return the point with weights that are next to nothing at zero, where penalties make zeros."""
+    faint = (point.weights > 0.0) & (point.weights < DUST * point.weights.max(initial=0.0))
+    if not problem.penalty.sparse or problem.penalty.products or not faint.any():
+        return []
+    return [Point(point.beta, np.where(faint, 0.0, point.weights))]
+
+
 def first_duals(problem: Problem) -> np.ndarray:
     """Return feasible duals to begin with, few of them other than zero: none, or as many as their sum asks for."""
     beta = np.zeros(problem.shape)
@@ -232,8 +273,7 @@ class _Bests:
 
     @property
     def certificate(self) -> Certificate:
-        model = self.model
-        return Certificate(self.lower, self.upper, model.scale, model.intercept, self.dual_scale, model.rounding)
+        return replace(self.model, lower=self.lower, upper=self.upper, dual_scale=self.dual_scale)
 
     def verified(self, problem: Problem) -> _Bests:
         """Return the same points certified afresh from the kernels."""
@@ -254,6 +294,20 @@ class _Run:
         self.reached, self.fruitless, self.extra = np.inf, 0, 0
         self.state: Any = None
         self.last: Point | None = None
+        self.waits, self.cpu, self.marks = np.inf, time.thread_time(), list[tuple[float, float]]()
+
+    def hopeless(self, gap: float, tol: float) -> bool:
+        """Whether the gap, at the rate of the second half of the time so far, would take too long to come to tol.
+
+        Also where it is there, and a problem of TINY size is on its way to the end of floating point.
+        """
+        spent = time.thread_time() - self.cpu
+        self.marks.append((spent, gap))
+        if spent < self.waits or len(self.marks) < LOOKS or gap <= tol:
+            return spent >= self.waits and len(self.marks) >= LOOKS
+        before = next((mark for mark in self.marks if mark[0] >= 0.5 * spent), self.marks[-1])
+        fall = np.log(before[1] / gap) if np.isfinite(before[1]) and gap > 0 else 0.0
+        return bool(np.log(gap / tol) * (spent - before[0]) > LONGER * spent * fall)
 
     def go(self, start: np.ndarray | None, weights: np.ndarray | None, tol: float, max_iter: int) -> Status:
         goal = tol
@@ -265,8 +319,11 @@ class _Run:
             self.solver.lean(self.problem, state, weights)
         while self.iteration < max_iter:
             self.iteration += 1
-            ready = self.solver.step(self.problem, state)
-            if not ready and self.iteration < max_iter:
+            ready, up = self.solver.step(self.problem, state), late()
+            if self.iteration == 1:
+                self.cpu = time.thread_time()  # in the first step code is compiled
+            over = time.thread_time() - self.cpu > self.waits
+            if not ready and not up and not over and self.iteration < max_iter:
                 continue
             certificate, stop = self.judge(self.solver.read(self.problem, state))
             now = self.bests.certificate
@@ -274,6 +331,10 @@ class _Run:
                 return Status.CONVERGED
             if stop:
                 return Status.INTERRUPTED
+            if up:
+                return Status.MAX_TIME
+            if self.hopeless(now.gap, tol):
+                return Status.SLOW
             end = self.solver.adapt(self.problem, state, certificate)
             if end is not None:
                 return end
@@ -302,14 +363,18 @@ class _Run:
     def confirm(self, state: Any, tol: float) -> bool:
         """Whether the gap holds when computed from the kernels; if not, the running products had drifted."""
         self.bests = self.bests.verified(self.problem)
-        if self.bests.certificate.gap <= tol:
+        now = self.bests.certificate
+        if now.gap <= tol or now.upper - now.lower - now.widened <= tol * abs(now.upper):  # the rest is rounding
             return True
         self.solver.refresh(self.problem, state)
         return False
 
     def solution(self, status: Status, tol: float) -> Solution:
         bests = self.bests if status is Status.CONVERGED else self.bests.verified(self.problem)
-        bests = self._finished(bests, tol)
+        assert bests.primal is not None
+        bests = self._finished(bests, tol, self.solver.finish(self.problem, bests.primal))
+        assert bests.primal is not None
+        bests = self._finished(bests, tol, without_dust(self.problem, bests.primal))
         if status is Status.EPOCHS:  # a method that was asked for so many passes is its last point
             assert self.last is not None
             bests.primal, bests.model = self.last, certify(self.problem, self.last, rescale=False)
@@ -317,6 +382,8 @@ class _Run:
         assert bests.dual is not None and bests.primal is not None
         if bests.certificate.gap <= tol and status is not Status.INTERRUPTED:  # which whoever asked wants to know of
             status = Status.CONVERGED
+        elif status is Status.CONVERGED:
+            status = Status.STALLED
         model = bests.model
         beta = bests.dual_scale * self.problem.feasible(bests.dual.beta)
         coef = model.scale * self.problem.feasible(bests.primal.beta)
@@ -326,10 +393,9 @@ class _Run:
             self.iteration, time.perf_counter() - self.began, self.solver.name,
         )  # fmt: skip
 
-    def _finished(self, bests: _Bests, tol: float) -> _Bests:
-        """Return the bests with the primal point as the solver would rather have it, if that still certifies."""
-        assert bests.primal is not None
-        for point in self.solver.finish(self.problem, bests.primal):
+    def _finished(self, bests: _Bests, tol: float, points: Sequence[Point]) -> _Bests:
+        """Return the bests with the first of some other forms of the primal point that still certifies."""
+        for point in points:
             certificate = certify(self.problem, point)
             if Certificate(bests.lower, certificate.upper).gap <= max(tol, bests.certificate.gap):
                 bests.upper, bests.primal, bests.model = certificate.upper, point, certificate
@@ -344,6 +410,7 @@ def solve(
     *,
     tol: float = 1e-3,
     max_iter: int = 100_000,
+    max_time: float | None = None,
     start: np.ndarray | Point | None = None,
     callbacks: Sequence[Callback] = (),
     progress: bool = False,
@@ -360,6 +427,8 @@ def solve(
         Relative duality gap asked for.
     max_iter : int, default=100000
         Most steps of the solver; what a step is depends on the solver.
+    max_time : float, optional
+        Seconds after which the solver is stopped, at the end of a step; the answer is the best point so far.
     start : ndarray of shape (n,) or Point, optional
         Duals to begin with, made feasible first; those of a `Point` together with its kernel weights.
     callbacks : sequence of callables
@@ -384,8 +453,9 @@ def solve(
     True
     """
     solution = solve_quietly(
-        problem, solver, tol=tol, max_iter=max_iter, start=start, callbacks=callbacks, progress=progress
-    )
+        problem, solver, tol=tol, max_iter=max_iter, max_time=max_time, start=start, callbacks=callbacks,
+        progress=progress,
+    )  # fmt: skip
     if solution.status is Status.INTERRUPTED:
         warnings.warn(f"{Status.INTERRUPTED.value} {solution.certificate}", RuntimeWarning, stacklevel=2)
     return solution
@@ -397,6 +467,7 @@ def solve_quietly(
     *,
     tol: float,
     max_iter: int = 100_000,
+    max_time: float | None = None,
     start: np.ndarray | Point | None = None,
     callbacks: Sequence[Callback] = (),
     progress: bool = False,
@@ -412,8 +483,11 @@ def solve_quietly(
     if duals is not None:
         duals = problem.feasible(problem.gram.asarray(duals))
     run = _Run(problem, chosen, callbacks, _bar(progress))
+    if isinstance(solver, str) and solver == "auto" and max_time is None:
+        run.waits = WAIT + WAIT_EACH * float(problem.n) ** 2 * problem.gram.shape[1]
     try:
-        status = run.go(duals, weights, tol, max_iter)
+        with until(np.inf if max_time is None else run.began + max_time):
+            status = run.go(duals, weights, tol, max_iter)
     except KeyboardInterrupt:
         if run.state is None:
             raise

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..grams import BankGram, FactorGram, TensorGram
+from ..grams import BankGram, CombinableGram, FactorGram, TensorGram
 from ..problem import Problem
 from .active import ActiveKernels
 from .ascent import Ascent
 from .base import Solver, check_pair, factors, unit_of
 from .coordinate import Coordinate
+from .features import Features
 from .frank_wolfe import FrankWolfe
 from .interior import Interior
 from .lagrangian import Lagrangian
@@ -30,7 +31,9 @@ class ChoiceSettings:
 
     light: float = 10.0  #: heft up to which single coordinates get there soon
     rough: float = 30.0  #: heft beyond which passes over single samples become too many
-    heavy: float = 1e5  #: heft beyond which the interior point loses its footing
+    heavy: float = 1e5  #: heft beyond which the interior point is no longer the quickest on many features
+    hard: float = 1e3  #: heft from which kernels of low rank are taken apart into features
+    size: int = 3000  #: samples up to which that is looked into
     many: int = 10**6  #: entries of the features below which every solver is quick, and the most robust is taken
     wide: int = 600  #: columns from which a matrix of samples that err is cheaper than one of all samples
     long: int = 10**4  #: samples from which it is cheaper
@@ -85,6 +88,8 @@ def _on_kernels(problem: Problem) -> Solver:
     loss = problem.loss
     if loss.smooth and (loss.several or loss.terms is None):
         return NewtonCG()
+    if _is_hard(problem) and _fits(Features(), problem):
+        return Features()
     if loss.several or not problem.bias or not loss.quadratic:
         return Ascent()
     if problem.gram.on_demand:  # each column costs: the solvers that ask for the fewest
@@ -122,6 +127,16 @@ def _rows_or_table(problem: Problem) -> Solver:
     if _heft(problem) <= SETTINGS.rough or problem.n > SETTINGS.square:
         return Coordinate() if problem.loss.quadratic else Rows()
     return Ascent()
+
+
+def _is_hard(problem: Problem) -> bool:
+    """Whether errors cost far more than kernels are worth, where working sets may go on for ever."""
+    n, loss = problem.n, problem.loss
+    if n > SETTINGS.size or loss.several or loss.terms is None or not isinstance(problem.gram, CombinableGram):
+        return False
+    unit = 1.0 if loss.terms.entropic else unit_of(problem)
+    size = float(np.mean(problem.gram.diagonal()))
+    return float(loss.C.max()) * size > SETTINGS.hard * unit
 
 
 def _fits(solver: Solver, problem: Problem) -> bool:

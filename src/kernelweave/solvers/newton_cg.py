@@ -409,8 +409,9 @@ def _combined(problem: Problem, weights: np.ndarray) -> Callable[[Array], Array]
     if isinstance(problem.gram, TensorGram):
         return problem.gram.multiplier(weights)
     kernel = combinable(problem).combine(np.arange(problem.n), weights)
+    turned = namespace(kernel).matrix_transpose
     # a few short rows times a symmetric matrix: half the time of the matrix times a few columns
-    return lambda x: kernel @ x if x.ndim == 1 else (x.T @ kernel).T
+    return lambda x: kernel @ x if x.ndim == 1 else turned(turned(x) @ kernel)
 
 
 def _stacked(table: Array) -> Array:  # (r,) or (r, c) -> (c r,)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..arrays import Array, cholesky, device_of, like, lower_root, namespace
+from ..compiled.features import matvec, rmatvec
 from ..grams import FactorGram
 from ..problem import Problem
 from .base import factors
@@ -32,6 +33,7 @@ class ReducedSettings:
 
 
 SETTINGS = ReducedSettings()
+Product = Callable[[Array], Array]
 
 
 class Reduced:
@@ -43,9 +45,10 @@ class Reduced:
     their Jacobian, U the parts of u as columns of a block diagonal matrix. With ``S = L L'`` and ``z = L'V'x`` this is
     ``(I + L'GL) z = L'(V'(c + theta r) - G p)`` in D + m unknowns, where ``G = V' diag(theta) V`` less its mean. On the
     computer's own processor G is formed from the samples that matter, in the precision of the features, and
-    conjugate gradients on all samples in float64 make up for the rest; an accelerator forms all of it in float64, as do
-    features whose every product is a pass over the samples. Where kernels share a basis, ``V = Q B``, the same holds
-    with Q for V and ``B S B'`` for S: the system has the size of the basis.
+    conjugate gradients on all samples in float64 make up for the rest; where there are fewer such samples than columns,
+    the matrix between them is factored instead. An accelerator forms all of G in float64, and so do features whose
+    every product is a pass over the samples. Where kernels share a basis, ``V = Q B``, the same holds with Q for V and
+    ``B S B'`` for S: the system has the size of the basis.
 
     Parameters
     ----------
@@ -74,20 +77,20 @@ class Reduced:
         self.sums: Array = None if self.basis.costly else self.basis.rmatvec(theta)
         self.root = root_of_curvature(gram, u, weights, jacobian)
         self.exact = False  # whether the matrix factored is that of all samples, in double precision
-        self.G, inverse = self._factored(rough)
+        self.curved, inverse = self._factored(rough)
         self.failed = inverse is None  # whether a better matrix would have helped
         if inverse is None:
-            self.G, inverse = self._factored(rough=False)
+            self.curved, inverse = self._factored(rough=False)
         v = gram.fold(gram.scale_blocks(np.maximum(weights, 0.0), u))
         self.exact = self.exact and inverse is not None and close >= SETTINGS.trusted * _norm(v)
-        self.inverse: Callable[[Array], Array] = inverse or (lambda z: z)
+        self.inverse: Product = inverse or (lambda z: z)
 
     def _mass(self, theta: Array) -> float:
         """Return the sum of theta, by which means are formed: infinite where there is no level to share."""
         return float(namespace(theta).sum(theta)) if self.bias else np.inf
 
-    def _factored(self, rough: bool) -> tuple[Array, Callable[[Array], Array] | None]:
-        """Return G, perhaps from some samples only, and what solves with ``I + L'GL``."""
+    def _factored(self, rough: bool) -> tuple[Product, Product | None]:
+        """Return what multiplies with G, perhaps from some samples only, and what solves with ``I + L'GL``."""
         if self.basis.costly:  # one pass for all samples is less than the passes of conjugate gradients
             self.exact = True
             G, self.sums = self.basis.moments(self.theta)
@@ -100,14 +103,20 @@ class Reduced:
         self.exact = rows is None and not self.gram.on_host
         if rows is not None:
             sums, total = self.basis.rmatvec(theta), self._mass(theta)
+        V, L = self.basis.host_features, self.root
+        if V is not None and isinstance(L, _SplitRoot) and (V if rows is None else rows).shape[0] < V.shape[1]:
+            some = slice(None) if rows is None else rows
+            V = V[some] if rough else V[some].astype(float)
+            root, mean = np.sqrt(theta[some]).astype(V.dtype), (sums / total).astype(V.dtype)
+            return _between_samples(root[:, None] * (V - mean), L)
         G = self.basis.weighted(theta, rows, rough=rough and self.gram.on_host)
         return self._solvable(G - sums[:, None] * (sums / total)[None, :])
 
-    def _solvable(self, G: Array) -> tuple[Array, Callable[[Array], Array] | None]:
-        """Return G, and what solves with ``I + L'GL``."""
+    def _solvable(self, G: Array) -> tuple[Product, Product | None]:
+        """Return what multiplies with G, and what solves with ``I + L'GL``."""
         xp = namespace(G)
         A = self.root.around(G)
-        return G, cholesky(A + xp.eye(A.shape[0], dtype=A.dtype, device=device_of(A)))
+        return lambda p: G @ p, cholesky(A + xp.eye(A.shape[0], dtype=A.dtype, device=device_of(A)))
 
     def solve(
         self,
@@ -122,11 +131,11 @@ class Reduced:
         excess = float(xp.sum(weighted)) - s
         known, p = self.basis.rmatvec(weighted), self.gram.fold(p)
         centred = known - self.sums * (excess / self.total)
-        z = self.inverse(self.root.gather(centred - self.G @ p))
+        z = self.inverse(self.root.gather(centred - self.curved(p)))
         t = p + self.root.scatter(z)
         lifted = self.basis.matvec(t)
         if self.exact:
-            folded = centred - self.G @ t
+            folded = centred - self.curved(t)
         else:
             z, lifted, folded = self._corrected(z, lifted, weighted, excess)
         level = (excess - float(xp.sum(theta * lifted))) / self.total
@@ -178,10 +187,16 @@ class _SplitRoot:
         xp = namespace(v)
         return xp.concat([self.straight * v, xp.matrix_transpose(self.bend) @ v])
 
+    def across(self, W: Array) -> Array:
+        """Return ``W L``, in the precision of W."""
+        xp = namespace(W)
+        straight, bend = xp.astype(self.straight, W.dtype), xp.astype(self.bend, W.dtype)
+        return xp.concat([W * straight[None, :], W @ bend], axis=1)
+
     def around(self, G: Array) -> Array:
         """Return ``L' G L``."""
         xp = namespace(G)
-        right = xp.concat([G * self.straight[None, :], G @ self.bend], axis=1)
+        right = self.across(G)
         return xp.concat([self.straight[:, None] * right, xp.matrix_transpose(self.bend) @ right], axis=0)
 
 
@@ -208,6 +223,32 @@ def root_of_curvature(
     """Return L with ``L L'`` the curvature of ``h(||u_1||^2, .., ||u_m||^2)`` in the basis of the kernels."""
     core = gram.core(np.maximum(weights, 0.0))
     return _SplitRoot(gram, u, weights, jacobian) if core is None else _WholeRoot(core, gram, u, jacobian)
+
+
+def _between_samples(
+    W: np.ndarray,  # (k, D)
+    root: _SplitRoot,
+) -> tuple[Product, Product | None]:
+    """Return what multiplies with ``G = W'W``, and what solves with ``I + L'GL``, for more columns than samples.
+
+    With ``A = W L`` that is ``(I + A'A)^-1 = I - A'(I + AA')^-1 A``.
+    """
+    A = root.across(W)
+    M = (A @ A.T).astype(float)
+    M[np.diag_indices_from(M)] += 1.0
+    solve = cholesky(M)
+    inverse = None if solve is None else lambda z: z - _fold(A, solve(_lift(A, z)))
+    return lambda p: _fold(W, _lift(W, p)), inverse
+
+
+def _lift(A: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """Return ``A z`` in double precision."""
+    return A @ z if A.dtype == z.dtype else matvec(A, z)
+
+
+def _fold(A: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Return ``A' x`` in double precision."""
+    return A.T @ x if A.dtype == x.dtype else rmatvec(A, x)
 
 
 def _norm(x: Array) -> float:

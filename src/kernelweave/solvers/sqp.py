@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,10 @@ class SQPSettings:
     """Constants of the default solver; margins are in units of the slopes, goals are shares of the objective."""
 
     first: int = 600  #: samples of the first working set
-    few: int = 150  #: the same where there are many kernels
+    few: tuple[int, int] = (150, 300)  #: least and most of them where there are many kernels
+    third: float = 0.3  #: share of all samples that they are between these
+    small: int = 350  #: samples up to which it is all of them
+    staged: int = 450  #: the same for l1, whose rounds cost some proximal stages each
     many: int = 64  #: kernels from which only those in play are followed between rounds
     grow: float = 2.5  #: most samples in the next set, per support vector
     spread: float = 1.2  #: the same per free support vector
@@ -40,10 +44,10 @@ class SQPSettings:
     behind: float = 0.1  #: share of the gap due to the weights at which a proximal stage is left for the next
     settled: float = 10.0  #: the weights' gap, in gains of the last step, at which it is left too
     first_strength: float = 2.0  #: of the first proximal stage
-    growth: float = 3.0  #: of the proximal step from stage to stage
+    growth: float = 2.0  #: of the proximal step from stage to stage
     pull: float = 30.0  #: strength of a proximal step that every round may begin with
     pace: float = 10.0  #: over the gap: the strength it may begin with where that is more
-    strongest: float = 1e3  #: most strength of a proximal step
+    strongest: float = 300.0  #: most strength of a proximal step
     sharpest: float = 3e3  #: the same for gaps below `fine`: beyond it Newton's steps drown in rounding
     fine: float = 1e-5  #: gap below which the block is in double precision
     trim: float = 1e-2  #: times tol: share below which a kernel gets weight zero
@@ -59,6 +63,7 @@ class SQPSettings:
     astray: float = 2.0  #: times the violation: a model in which it grows beyond that is left
     poor: float = 1e-3  #: step within a model below which it is left
     rough: float = 0.1  #: share of its violation to which a quadratic programme is solved
+    alone: float = 0.03  #: the same where it is the problem itself, weights being fixed
     inner: float = 0.01  #: share of the violation below which neither need go
     inner_goal: float = 0.1  #: share of the round's goal below which neither need go
     budget: int = 12  #: pair steps in one quadratic programme, per sample
@@ -117,6 +122,7 @@ class Local:
     row: np.ndarray  # (u,) row of each sample in these, -1 where it has none
     made: np.ndarray  # (1,) rows that are given
     weights: np.ndarray | None = None  # (a,)
+    image: np.ndarray | None = None  # (u,) the combined kernel times the last step, where one programme was all of it
     steps: int = 0
 
     def gradient(self, weights: np.ndarray) -> np.ndarray:
@@ -189,7 +195,7 @@ class SQP(Solver):
             state.beta = _snapped(start, state.box)
         if state.beta.any():
             self.refresh(problem, state)
-        few = SETTINGS.few if m > SETTINGS.many else SETTINGS.first
+        few = _first_size(problem)
         samples = _first_samples(state.box.linear, few)
         if start is not None and start.any():
             state.penalty = problem.penalty.stage(state.q, strength=SETTINGS.pull)
@@ -253,6 +259,16 @@ class SQP(Solver):
 
 
 # -- choosing samples and kernels --
+
+
+def _first_size(problem: Problem) -> int:
+    """Return how many samples the first round works on."""
+    n, m = problem.gram.shape
+    if problem.penalty.fixed and isinstance(problem.gram, EntryGram) and problem.gram.stored is not None:
+        return n  # one quadratic programme is all there is
+    if n <= (SETTINGS.staged if problem.penalty.on_simplex else SETTINGS.small):
+        return n
+    return int(np.clip(SETTINGS.third * n, *SETTINGS.few)) if m > SETTINGS.many else SETTINGS.first
 
 
 def _first_samples(linear: np.ndarray, count: int) -> np.ndarray:
@@ -468,6 +484,7 @@ def _model(
     The penalty is kept as it is and only the energies are taken as linear; quadratic programmes lead there.
     """
     local, box, penalty = state.local, state.local.box, state.local.penalty
+    local.image = None
     beta, q, first, enough = local.beta.copy(), local.q, violation, max(SETTINGS.model * violation, 4.0 * eps)
     turned = np.zeros(beta.size)  # K_w times the step
     for trial in range(1 if penalty.fixed else SETTINGS.models):
@@ -478,8 +495,10 @@ def _model(
                 break
         before, last = gradient.copy(), beta.copy()
         programme = _Programme(state, q, gradient, beta)
-        rough = SETTINGS.rough if state.tol >= SETTINGS.fine else SETTINGS.inner
+        rough = SETTINGS.alone if penalty.fixed else SETTINGS.rough
+        rough = rough if state.tol >= SETTINGS.fine else SETTINGS.inner
         if not programme.solve(max(eps, rough * min(violation, state.unit))) or penalty.fixed:
+            local.image = gradient - before - box.ridge * (beta - last) if penalty.fixed else None
             break
         delta = beta - last
         image = gradient - before - box.ridge * delta - programme.correction(delta)
@@ -647,16 +666,15 @@ def _advance(
     problem: Problem, state: SQPState, beta: np.ndarray, level: float, weights: np.ndarray
 ) -> tuple[float, float]:
     """Move towards ``beta`` as far as the objective falls; how far, from 0 to 1, and about how much it fell."""
-    from ..compiled.working_set import products
-
     local, block, box = state.local, state.block, state.local.box
     delta = beta - local.beta
     index = np.flatnonzero(np.abs(delta) > _dust(beta))
     if index.size == 0:
         return 1.0, 0.0
-    if block.held:
-        rows = (block.stack, block.samples, block.kernels, block.entries, block.slot, block.count)
-        columns = products(*rows, index, delta[index]) * block.scale
+    if local.image is not None and local.kernels.size == 1 and weights[0] > 0:
+        columns = local.image[:, None] / weights[0]
+    elif block.held:
+        columns = _block_products(block, index, delta[index])
         columns = columns if local.place.size == block.kernels.size else columns[:, local.place]
     else:
         samples = block.samples
@@ -671,6 +689,18 @@ def _advance(
     local.g += columns if t == 1.0 else t * columns
     local.q = np.maximum(local.q + t * (2.0 * along + t * bend), 0.0)
     return t, -0.5 * t * slope
+
+
+def _block_products(block: Block, index: np.ndarray, delta: np.ndarray) -> np.ndarray:
+    """Return the sum of ``delta_i`` times the kernels between sample ``index_i`` of the set and all of it."""
+    from ..compiled import threads
+    from ..compiled.working_set import hold_rows, products
+
+    rows, size = (block.stack, block.samples, block.kernels, block.entries, block.slot), block.samples.size
+    hold_rows(index, *rows, block.count)
+    out = np.empty((size, block.kernels.size))
+    threads.spread(partial(products, *rows, index, delta, out), size, index.size * out.size)
+    return out * block.scale
 
 
 def _dust(beta: np.ndarray) -> float:

@@ -1,0 +1,532 @@
+"""Random problems through the public face, each judged by code that shares nothing with the library.
+
+``python tests/fuzz.py --minutes 10 --seed 1`` draws problems of every kind, fits them under a limit of CPU time and
+looks at what came back: the objective of the model, computed here in extended precision from its coefficients, weights
+and intercept, must not be above the certified upper bound, and no objective known may be below the lower bound; nothing but
+ValueError and TypeError may be raised, no number may be NaN. What fails is made smaller and written down as a test.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import time
+import traceback
+import warnings
+from collections import Counter
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+
+import kernelweave as kw
+from kernelweave import kernels as K
+from kernelweave import penalties as P
+
+LIMIT = 20.0  # seconds of CPU for a fit
+MAX_TIME = 5.0  # seconds for solvers that are asked for by name
+LONG = np.longdouble
+EPS = 2.3e-16
+REFUSALS = (ValueError, TypeError)
+BINARY = ["hinge", "squared_hinge", "logistic", "squared"]
+NUMERIC = ["squared", "epsilon_insensitive", "squared_epsilon_insensitive", "huber", "quantile"]
+LOSSES = {
+    "binary": BINARY,
+    "one against the rest": BINARY,
+    "joint": ["crammer_singer", "softmax"],
+    "regression": NUMERIC,
+    "several targets": ["squared", "epsilon_insensitive"],
+    "outliers": ["one_class"],
+    "survival": ["cox"],
+}
+PENALTIES = ["l1", "lp", "lp 1.1", "lp 4", "uniform", "elasticnet", "moreau-yosida", "mixed", "squared-lp", "spectral"]
+KINDS = ["gaussian", "wide", "linear", "rank one", "constant", "zero", "copy", "nearly singular", "identity", "columns"]
+SOLVERS = ["auto"] * 12 + [
+    "sqp", "smo", "proximal", "ascent", "features", "newton-cg", "alternating", "silp", "simplemkl", "skm", "level",
+    "interior", "ssnal", "newton", "coordinate", "rows", "mirror", "mwu", "qcqp", "spg", "smo-mkl",
+]  # fmt: skip
+
+
+# -- drawing --
+
+
+def draw(seed):
+    """Return a problem as plain words and numbers, from which `build` makes arrays."""
+    rng = np.random.default_rng(seed)
+
+    def pick(some):
+        return some[int(rng.integers(len(some)))]
+
+    task = pick(list(LOSSES))
+    wild = rng.random() < 0.5
+    return {
+        "seed": int(seed),
+        "task": task,
+        "n": int(pick([2, 3, 4, 7, 12, 20, 30, 45, 60, 100, 101, 150, 200]) if wild else rng.integers(8, 80)),
+        "kinds": [pick(KINDS) for _ in range(int(rng.integers(1, 7)))],
+        "scales": float(rng.uniform(0, 8)) if wild and rng.random() < 0.4 else 0.0,  # spread of their sizes, as powers
+        "C": float(np.round(10 ** (rng.uniform(-6, 8) if wild else rng.uniform(-2, 2)), 12)),
+        "loss": pick(LOSSES[task]),
+        "penalty": pick(PENALTIES),
+        "solver": pick(SOLVERS),
+        "normalize": pick(["trace", "trace", None, "center", "dimension"]),
+        "form": pick(["stack", "stack", "stack", "samples", "features"]),
+        "dtype": pick(["float64", "float64", "float32"]),
+        "weights": pick(["none", "none", "even", "wild", "zeros"]),
+        "labels": pick(["noisy", "random", "separable", "unbalanced", "words"]),
+        "tol": pick([1e-3, 1e-3, 1e-2, 1e-6]),
+        "intercept": pick(["auto", "auto", "auto", False]),
+    }
+
+
+def samples_of(spec):
+    """Return the rows of the problem, some of them equal, and a score that targets follow."""
+    rng = np.random.default_rng([spec["seed"], 1])
+    X = rng.normal(size=(spec["n"], 3))
+    if rng.random() < 0.2:
+        X = np.round(X)
+    if rng.random() < 0.1:
+        X = X * 1e-3
+    return X, X @ np.array([1.0, -0.5, 0.2])
+
+
+def stack_of(spec):
+    """Return kernels of all the kinds asked for, samples first."""
+    X, _ = samples_of(spec)
+    rng = np.random.default_rng([spec["seed"], 2])
+    far, dots = ((X[:, None] - X) ** 2).sum(axis=2), X @ X.T
+    kernels = []
+    for kind in spec["kinds"]:
+        made = {
+            "gaussian": np.exp(-rng.uniform(0.1, 5.0) * far),
+            "wide": np.exp(-(10.0 ** rng.uniform(-5, -2)) * far),
+            "linear": dots,
+            "rank one": np.outer(X[:, 0], X[:, 0]),
+            "constant": np.ones_like(dots),
+            "zero": np.zeros_like(dots),
+            "copy": kernels[-1] if kernels else dots,
+            "nearly singular": 1.0 + 1e-9 * dots,
+            "identity": np.eye(len(X)),
+            "columns": X[:, :2] @ X[:, :2].T,
+        }[kind]
+        kernels.append(made if kind == "copy" else made * 10.0 ** rng.uniform(-spec["scales"], spec["scales"]))
+    return np.stack(kernels, axis=2).astype(spec["dtype"])
+
+
+def targets_of(spec):
+    """Return what is to be learned, as a user would give it."""
+    _, score = samples_of(spec)
+    rng = np.random.default_rng([spec["seed"], 3])
+    n, task, style = spec["n"], spec["task"], spec["labels"]
+    noisy = rng.normal(size=n) if style == "random" else score + (0.0 if style == "separable" else rng.normal(size=n))
+    if task in ("binary", "one against the rest", "joint"):
+        edges = [0.5] if task == "binary" else [0.3, 0.7]
+        edges = [0.9 + 0.05 * e for e in edges] if style == "unbalanced" else edges
+        codes = np.digitize(noisy, np.quantile(noisy, edges))
+        return np.array(["ant", "bee", "cat"])[codes] if style == "words" else codes
+    if task == "regression":
+        return 1e6 + noisy if style == "unbalanced" else noisy
+    if task == "several targets":
+        return np.stack([noisy, 3.0 * score + rng.normal(size=n)], axis=1)
+    if task == "survival":
+        return np.stack([rng.random(n) < 0.7, np.ceil(4.0 * rng.exponential(np.exp(-np.clip(noisy, -5, 5))))], axis=1)
+    return None
+
+
+def weights_of(spec):
+    rng = np.random.default_rng([spec["seed"], 4])
+    n = spec["n"]
+    made = {"even": 2.0 * np.ones(n), "wild": 10.0 ** rng.uniform(-3, 3, size=n), "zeros": 1.0 * (rng.random(n) < 0.7)}
+    return made.get(spec["weights"])
+
+
+def penalty_of(spec):
+    name, m = spec["penalty"], len(spec["kinds"])
+    made = {"lp 1.1": P.Lp(1.1), "lp 4": P.Lp(4.0), "elasticnet": P.ElasticNet(0.1, 0.5), "mixed": P.Mixed(0.1, 3.0)}
+    made |= {"moreau-yosida": P.MoreauYosida(a=0.3), "squared-lp": P.SquaredLp(1.5, strength=0.3), "lp": P.Lp(2.0)}
+    return made.get(name, P.Fixed(np.ones(m)) if name == "uniform" else name)
+
+
+def estimator_of(spec):
+    task, samples = spec["task"], spec["form"] != "stack"
+    bank = [K.rbf(gamma=[0.1, 1.0]), K.linear()] if samples else "precomputed"
+    penalty = "uniform" if samples and spec["penalty"] == "uniform" else penalty_of(spec)
+    known = {"kernels": bank, "penalty": penalty, "solver": spec["solver"], "normalize": spec["normalize"]}
+    known |= {"tol": spec["tol"], "approximation": "explicit" if spec["form"] == "features" else None}
+    if spec["solver"] != "auto":
+        known["max_time"] = MAX_TIME
+    if spec["form"] == "features":
+        known["kernels"] = K.linear(on="each")
+        known["penalty"] = "uniform" if spec["penalty"] == "uniform" else known["penalty"]
+    if task == "outliers":
+        return kw.MKLOutlierDetector(nu=float(np.clip(spec["C"], 0.05, 1.0)), **known)
+    if task == "survival":
+        return kw.MKLSurvival(C=spec["C"], **known)
+    known |= {"C": spec["C"], "loss": spec["loss"], "fit_intercept": spec["intercept"]}
+    if task in ("regression", "several targets"):
+        return kw.MKLRegressor(**known)
+    return kw.MKLClassifier(multiclass="joint" if task == "joint" else "ovr", **known)
+
+
+def fitted(spec, **changes):
+    """Return the model, the X it was fitted on and the targets."""
+    X = stack_of(spec) if spec["form"] == "stack" else samples_of(spec)[0].astype(spec["dtype"])
+    y, weights = targets_of(spec), weights_of(spec)
+    model = estimator_of({**spec, **changes})
+    given = {} if weights is None else {"sample_weight": weights}
+    return (model.fit(X, **given) if y is None else model.fit(X, y, **given)), X, y
+
+
+# -- an objective of our own --
+
+
+def total_loss(spec, f, y, cost):
+    """Return the loss at decision values ``f`` (n,) or (n, c), from its definition; ``y`` are codes or numbers."""
+    r = None if spec["task"] in ("joint", "outliers", "survival") else y - f
+    c = cost if f.ndim == 1 or spec["task"] == "joint" else cost[:, None]
+    match spec["loss"]:
+        case "hinge":
+            return np.sum(c * np.maximum(1 - y * f, 0))
+        case "squared_hinge":
+            return np.sum(c * np.maximum(1 - y * f, 0) ** 2) / 2
+        case "logistic":
+            return np.sum(c * np.logaddexp(LONG(0), -y * f))
+        case "squared":
+            return np.sum(c * r**2) / 2
+        case "epsilon_insensitive":
+            return np.sum(c * np.maximum(np.abs(r) - LONG(0.1), 0))
+        case "squared_epsilon_insensitive":
+            return np.sum(c * np.maximum(np.abs(r) - LONG(0.1), 0) ** 2) / 2
+        case "huber":
+            a = np.abs(r)
+            return np.sum(c * np.where(a <= 1, a**2 / 2, a - LONG(0.5)))
+        case "quantile":
+            return np.sum(c * np.maximum(r / 2, -r / 2))
+        case "one_class":
+            return np.sum(c * np.maximum(-f, 0))
+        case "crammer_singer":
+            own = np.take_along_axis(f, y[:, None], axis=1)
+            apart = f - own + 1
+            np.put_along_axis(apart, y[:, None], 0, axis=1)
+            return np.sum(c * apart.max(axis=1))
+        case "softmax":
+            own = np.take_along_axis(f, y[:, None], axis=1)[:, 0]
+            top = f.max(axis=1)
+            return np.sum(c * (top + np.log(np.sum(np.exp(f - top[:, None]), axis=1)) - own))
+        case "cox":
+            event, moment = y[:, 0] > 0, y[:, 1]
+            raised, total = f + np.log(cost / cost.max()), -np.sum(cost * event * f)
+            for time_ in np.unique(moment[event]):
+                risk = raised[moment >= time_]
+                size = risk.max() + np.log(np.sum(np.exp(risk - risk.max())))
+                total += size * np.sum(cost[event & (moment == time_)])
+            return total
+    raise NotImplementedError(spec["loss"])
+
+
+def mixing_cost(spec, u):
+    """Return the penalty of the norms ``u`` of the kernels' parts, from its definition."""
+    match spec["penalty"]:
+        case "l1":
+            return np.sum(u) ** 2 / 2
+        case "lp" | "lp 1.1" | "lp 4":
+            p = {"lp": LONG(2), "lp 1.1": LONG(1.1), "lp 4": LONG(4)}[spec["penalty"]]
+            return length(u, 2 * p / (p + 1)) ** 2 / 2
+        case "elasticnet":
+            return LONG(0.1) * np.sum(u) + np.sum(u**2) / 4
+        case "moreau-yosida":
+            return np.sum(u) ** 2 / 2 + LONG(0.3) ** 2 * np.sum(u**2) / 2
+        case "mixed":
+            return length(u, LONG(1.5)) ** 2 / 2 + LONG(0.1) * np.sum(u)
+        case "squared-lp":
+            size = (length(u, LONG(1.2)) ** 2 / LONG(0.6)) ** (LONG(1) / 3)
+            return LONG(1.5) * LONG(0.3) * size**2
+    raise NotImplementedError(spec["penalty"])
+
+
+def length(u, p):
+    most = u.max(initial=0)
+    return most * np.sum((u / most) ** p) ** (1 / p) if most > 0 else LONG(0)
+
+
+def kernels_of(spec, X, model):
+    """Return the kernels as the model scales them, in extended precision; None where they are not known here."""
+    if spec["form"] == "stack":
+        stack = X.astype(LONG)
+    elif spec["form"] == "samples":
+        A = X.astype(LONG)
+        far = np.maximum(((A[:, None] - A) ** 2).sum(axis=2), 0)
+        stack = np.stack([np.exp(-LONG(0.1) * far), np.exp(-far), A @ A.T], axis=2)
+    else:
+        A = X.astype(LONG)
+        stack = A[:, None, :] * A[None, :, :]
+    return stack * np.asarray(model.kernel_scales_, dtype=LONG)
+
+
+def objectives(spec, model, X, y):
+    """Return for each problem its certificate and the model's objective at a few multiples of its decision function."""
+    stack, n = kernels_of(spec, X, model), len(X)
+    weight = weights_of(spec)
+    weight = np.ones(n) if weight is None else weight
+    rows = np.flatnonzero(weight > 0)
+    cost = weight[rows].astype(LONG)
+    cost = cost / (LONG(model.nu) * cost.sum()) if spec["task"] == "outliers" else cost * LONG(spec["C"])
+    found = model.certificate()
+    bounds = list(found) if isinstance(found, list) else [found]
+    coef = np.zeros((np.atleast_2d(model.dual_coef_).shape[0], n), dtype=LONG)
+    coef[:, np.asarray(model.support_)] = np.atleast_2d(model.dual_coef_)
+    weights = np.atleast_2d(model.weights_).astype(LONG)
+    several = spec["task"] in ("joint", "several targets")
+    if len(bounds) == 1 and several and coef.shape[0] > 1:
+        bias = np.asarray(model.intercept_, dtype=LONG)
+        blocks = [(bounds[0], coef[:, rows].T, bias, weights[0], goal(spec, y, rows))]
+    else:
+        blocks = [
+            (bound, coef[j, rows], LONG(model.intercept_[j]), weights[j], goal(spec, y, rows, j, len(bounds)))
+            for j, bound in enumerate(bounds)
+        ]
+    part = stack[np.ix_(rows, rows)]
+    for bound, beta, bias, w, target in blocks:
+        yield bound, values_at(spec, part, beta, bias, w, target, cost)
+
+
+def goal(spec, y, rows, j=0, count=1):
+    """Return the targets of one problem as its loss reads them."""
+    if y is None:
+        return None
+    y = np.asarray(y)[rows]
+    if spec["task"] in ("binary", "one against the rest", "joint"):
+        classes, codes = np.unique(y, return_inverse=True)
+        if spec["task"] == "joint" and classes.size > 2:
+            return codes
+        positive = 1 if classes.size == 2 else j
+        return np.where(codes == positive, LONG(1), LONG(-1))
+    y = y.astype(LONG)
+    return y[:, j] if y.ndim == 2 and spec["task"] == "several targets" and count > 1 else y
+
+
+def values_at(spec, stack, beta, bias, w, target, cost):
+    """Return the objective of the model, of some multiples of it, and what rounding in float64 makes of it."""
+    columns = beta if beta.ndim == 2 else beta[:, None]
+    g = np.einsum("ijk,jc->ick", stack, columns)
+    q = np.maximum(np.einsum("ic,ick->k", columns, g), 0)
+    f = np.einsum("ick,k->ic", g, w)
+    f = f if beta.ndim == 2 else f[:, 0]
+    fixed = spec["penalty"] == "uniform"
+    u = w * np.sqrt(q)
+
+    def value(t):
+        mixing = t * t * np.sum(w * q) / 2 if fixed else mixing_cost(spec, t * u)
+        price = np.sum(bias) if spec["task"] == "outliers" else LONG(0)
+        return mixing + total_loss(spec, t * f + bias, target, cost) + price
+
+    diagonal = np.maximum(np.einsum("iik->ik", stack), 0)
+    reach = np.sqrt(diagonal @ w) * (np.abs(columns).sum(axis=1) @ np.sqrt(diagonal @ w))
+    steep = np.ones_like(cost) if spec["task"] != "regression" else 1 + np.abs(target - f)
+    noise = float(EPS * np.sum(cost * reach * steep))
+    return float(value(LONG(1))), [float(value(LONG(t))) for t in (0.0, 0.5, 0.9, 0.99, 1.01, 1.1)], noise
+
+
+# -- judging --
+
+
+def faults_of(spec, model, X, y):
+    """Return what is wrong with a model, as short words: nothing, one hopes."""
+    found = []
+    numbers = [model.weights_, model.dual_coef_, model.intercept_, model.dual_gap_]
+    if any(np.isnan(np.asarray(part, dtype=float)).any() for part in numbers):
+        found.append("NaN")
+    if np.min(model.weights_) < 0:
+        found.append("negative weight")
+    says = model.decision_function if hasattr(model, "decision_function") else model.predict
+    if not np.all(np.isfinite(says(X))):
+        found.append("decision not finite")
+    if spec["penalty"] == "spectral" or (spec["task"] == "joint" and len(np.unique(y)) == 2):
+        return found
+    if spec["form"] != "stack" and spec["dtype"] == "float32":  # whose kernels are those of its own rounding
+        return found
+    exact = spec["form"] == "stack"
+    for bound, (here, others, noise) in objectives(spec, model, X, y):
+        slack = 1e-12 * abs(bound.upper) + (0.0 if exact else 1e-6 * abs(bound.upper) + 1e3 * noise) + 1e-300
+        slack += bound.rounding
+        if spec["task"] == "outliers":
+            slack += 2.1e-8 * abs(float(np.sum(model.intercept_)))  # by which the boundary is moved, on purpose
+        if here > bound.upper + slack:
+            found.append(f"above the upper bound by {(here - bound.upper) / abs(bound.upper or 1):.1e}")
+        if bound.lower > min([here, *others]) + slack:
+            found.append(f"below the lower bound by {(bound.lower - min([here, *others])) / abs(bound.lower or 1):.1e}")
+        if not bound.lower <= bound.upper + slack + 1e-6 * abs(bound.upper):
+            found.append("bounds contradict each other")
+    return found
+
+
+class TooLong(BaseException):
+    """Raised when the time for a fit is up."""
+
+
+def _alarm(*_):
+    raise TooLong
+
+
+def outcome(spec, limit=LIMIT, spoil=None):
+    """Fit a problem and return how it went, the faults, the gap and the CPU seconds.
+
+    ``spoil`` changes the certificates of the model first, to see whether that is noticed.
+    """
+    begun = time.process_time()
+    signal.signal(signal.SIGPROF, _alarm)
+    signal.setitimer(signal.ITIMER_PROF, limit)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model, X, y = fitted(spec)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        seconds = time.process_time() - begun
+        if spoil is not None:
+            model._certificates = [spoil(one) for one in model._certificates]
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            faults = faults_of(spec, model, X, y)
+        status = model.status_ if isinstance(model.status_, str) else " ".join(sorted(set(model.status_)))
+        gap = float(model.dual_gap_)
+        how = "fault" if faults else "converged" if gap <= spec["tol"] else "not converged"
+        return how, faults or [status], gap, seconds
+    except REFUSALS as error:
+        return "refused", [f"{type(error).__name__}: {error}"], np.nan, time.process_time() - begun
+    except TooLong:
+        return "too long", ["too long"], np.nan, time.process_time() - begun
+    except Exception as error:  # which no fit may raise
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        words = f"{type(error).__name__} in {Path(where.filename).name}:{where.name}"
+        return "exception", [words], np.nan, time.process_time() - begun
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+BAD = ("fault", "too long", "exception")
+SIMPLER = {
+    "weights": "none", "labels": "noisy", "dtype": "float64", "form": "stack", "normalize": None, "scales": 0.0,
+    "penalty": "l1", "solver": "auto", "intercept": "auto", "tol": 1e-3, "C": 1.0,
+}  # fmt: skip
+
+
+def shrunk(spec, how, limit=LIMIT):
+    """Return a simpler problem that goes wrong in the same way."""
+    for trial in _simpler(spec):
+        if outcome(trial, limit)[0] == how:
+            spec = {**spec, **trial} if trial["n"] == spec["n"] else trial
+    for trial in _simpler(spec):  # what was no use before may be now
+        if trial != spec and outcome(trial, limit)[0] == how:
+            spec = trial
+    return spec
+
+
+def _simpler(spec):
+    for n in (3, 6, 12, 25, 50):
+        if n < spec["n"]:
+            yield {**spec, "n": n}
+    for kind in dict.fromkeys(spec["kinds"]):
+        if len(spec["kinds"]) > 1:
+            yield {**spec, "kinds": [kind]}
+    for name, value in SIMPLER.items():
+        if spec[name] != value:
+            yield {**spec, name: value}
+
+
+HEAD = '''"""Problems that went wrong."""\n\nimport fuzz\n\n\n'''
+
+
+def as_test(spec, how, faults):
+    """Return a test that fails as long as the problem goes wrong."""
+    name = f"test_found_{how.replace(' ', '_')}_{spec['seed']}"
+    return f"def {name}():  # {'; '.join(faults)[:90]}\n    assert fuzz.outcome({spec!r})[0] not in fuzz.BAD\n"
+
+
+def run(seeds, until=np.inf, folder=None):
+    """Judge problems until the time is up; the counts, and what went wrong."""
+    counts, bad, seconds, slowest, number = Counter(), [], 0.0, 0.0, 0
+    for seed in seeds:
+        if time.monotonic() > until:
+            break
+        spec = draw(seed)
+        how, faults, _gap, took = outcome(spec)
+        if how == "refused" and spec["solver"] != "auto":
+            spec = {**spec, "solver": "auto"}
+            how, faults, _gap, took = outcome(spec)
+        if how == "too long":  # perhaps it was compiling
+            how, faults, _gap, took = outcome(spec)
+        number, seconds, slowest = number + 1, seconds + took, max(slowest, took)
+        counts[spec["task"], how] += 1
+        if how in BAD:
+            bad.append((spec, how, faults))
+            print(how, faults, json.dumps(spec), flush=True)
+            if folder is not None:
+                path = Path(folder) / "test_found.py"
+                first = "" if path.exists() else HEAD
+                small = shrunk(spec, how, 5.0 if how == "too long" else LIMIT)
+                with open(path, "a", encoding="utf-8") as file:
+                    file.write(f"{first}{as_test(small, how, faults)}\n\n")
+    return {"counts": counts, "bad": bad, "seconds": seconds, "slowest": slowest, "number": number}
+
+
+COLUMNS = ("converged", "not converged", "refused", *BAD)
+
+
+def table(totals):
+    """Return the outcomes by task, as lines of Markdown."""
+    lines = ["| task | problems | " + " | ".join(COLUMNS) + " |", "|---" * (len(COLUMNS) + 2) + "|"]
+    for task in [*LOSSES, "all"]:
+        own = [sum(v for (t, h), v in totals.items() if h == how and task in (t, "all")) for how in COLUMNS]
+        lines.append(f"| {task} | {sum(own)} | " + " | ".join(map(str, own)) + " |")
+    return lines
+
+
+def record(path, run_of, command):
+    """Add a run to the file of all runs, and write the page."""
+    path = Path(path)
+    log = path.with_suffix(".json")
+    runs = json.loads(log.read_text()) if log.exists() else []
+    counts = [[*key, value] for key, value in sorted(run_of["counts"].items())]
+    runs.append({"command": command, "counts": counts, **{k: run_of[k] for k in ("number", "seconds", "slowest")}})
+    log.write_text(json.dumps(runs, indent=1) + "\n")
+    totals = Counter()
+    for one in runs:
+        for task, how, value in one["counts"]:
+            totals[task, how] += value
+    hours, slowest = sum(one["seconds"] for one in runs) / 3600, max(one["slowest"] for one in runs)
+    number = sum(one["number"] for one in runs)
+    words = [
+        "# Random problems", "",
+        "`make fuzz MINUTES=10` fits random problems of all tasks, losses, penalties, solvers and representations, and",
+        "judges every certificate by code that shares nothing with the library. A fault is a wrong bound, a NaN or a",
+        f"negative weight; too long is more than {LIMIT:g} s of CPU; an exception is any but `ValueError` and `TypeError`.",
+        f"All runs: {number} problems, {hours:.2f} hours of CPU, the slowest fit {slowest:.1f} s.", "",
+        *table(totals), "", "Runs:", "",
+        *(f"- `{one['command']}`: {one['number']} problems" for one in runs), "",
+    ]  # fmt: skip
+    path.write_text("\n".join(words))
+
+
+def main():
+    """Judge random problems for some minutes."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=1.0)
+    parser.add_argument("--seed", type=int, default=0, help="problems are numbered from a million times this on")
+    parser.add_argument("--first", type=int, default=0, help="number of the first problem, after the seed's own")
+    parser.add_argument("--record", help="page to add the counts to, such as docs/fuzz.md")
+    parser.add_argument("--failures", help="folder for what went wrong, as tests")
+    given = parser.parse_args()
+    start = 1_000_000 * given.seed + given.first
+    found = run(range(start, start + 1_000_000), time.monotonic() + 60.0 * given.minutes, given.failures)
+    print("\n".join(table(found["counts"])))
+    print(f"{found['number']} problems, {found['seconds']:.0f} s of CPU, the slowest {found['slowest']:.1f} s")
+    if given.record:
+        record(given.record, found, f"python tests/fuzz.py --minutes {given.minutes:g} --seed {given.seed}")
+    raise SystemExit(bool(found["bad"]))
+
+
+if __name__ == "__main__":
+    main()

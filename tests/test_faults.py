@@ -1,0 +1,320 @@
+"""What may go wrong around a fit: interruptions, limits of time and memory, full disks, forks; and random problems."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+import fuzz
+import kernelweave as kw
+from kernelweave import kernels as K
+from kernelweave.assemble.memory import _of_container
+from kernelweave.compiled import cache_folder
+from kernelweave.problem import Status
+
+BANK = K.rbf(gamma=[0.1, 1.0, 10.0])
+COLUMNS = K.linear(on="each")
+SLOW = {"solver": "sqp", "tol": 1e-12, "C": 1e8}  # on these, a fit that takes minutes
+
+
+def drawn(n=60, d=3, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, np.where(X[:, 0] + rng.normal(size=n) > 0, 1, 0)
+
+
+# -- random problems --
+
+
+@pytest.mark.parametrize("first", [10**9, 10**9 + 1000])
+def test_a_slice_of_random_problems_has_no_fault(first):
+    found = fuzz.run(range(first, first + 40))
+    assert not found["bad"] and found["number"] == 40
+
+
+@pytest.mark.parametrize(("lower", "upper"), [(1.001, 1.0), (1.0, 0.999)])
+def test_bounds_that_are_off_by_a_thousandth_are_noticed(lower, upper):
+    def spoil(bound):
+        return replace(bound, lower=lower * bound.lower, upper=upper * bound.upper)
+
+    plain = {"form": "stack", "normalize": "trace", "dtype": "float64", "solver": "auto", "tol": 1e-6, "scales": 0.0}
+    seeds = [s for s in range(200) if fuzz.draw(s)["task"] in ("binary", "regression", "survival")]
+    caught = sound = 0
+    for seed in seeds[:30]:
+        spec = {**fuzz.draw(seed), **plain, "C": 1.0, "kinds": ["gaussian", "linear"], "weights": "none", "n": 30}
+        spec["penalty"] = "l1" if spec["penalty"] == "spectral" else spec["penalty"]
+        sound += fuzz.outcome(spec)[0] == "converged"
+        caught += fuzz.outcome(spec, spoil=spoil)[0] == "fault"
+    assert caught == sound >= 25
+
+
+PLAIN = {**fuzz.draw(0), "weights": "none", "labels": "noisy", "tol": 1e-3, "intercept": "auto", "scales": 0.0}
+ONCE = {
+    "single precision at huge duals": {
+        "task": "binary", "loss": "hinge", "solver": "alternating", "dtype": "float32", "C": 7e7, "penalty": "lp", "n": 40,
+        "kinds": ["linear", "gaussian", "columns"],
+    },
+    "entropies of duals near their ends": {
+        "seed": 2000047, "task": "joint", "n": 7, "kinds": ["identity", "linear", "wide", "constant"], "scales": 3.6,
+        "C": 1718.76, "loss": "softmax", "penalty": "squared-lp", "weights": "wild", "labels": "separable",
+    },
+    "multiples of duals beyond all numbers": {
+        "task": "binary", "loss": "logistic", "penalty": "spectral", "C": 1e-6, "weights": "wild", "n": 12,
+        "kinds": ["linear", "rank one"],
+    },
+    "nearly constant kernels": {
+        "task": "binary", "loss": "logistic", "penalty": "elasticnet", "C": 4272.0, "normalize": "center", "n": 30,
+        "kinds": ["nearly singular", "wide", "linear"],
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ONCE)
+def test_what_once_went_wrong_goes_well(name):
+    spec = {**PLAIN, "solver": "auto", "form": "stack", "normalize": "trace", "dtype": "float64", **ONCE[name]}
+    how, faults, gap, _ = fuzz.outcome(spec)
+    assert how in ("converged", "not converged"), faults
+    assert np.isfinite(gap)
+
+
+def test_a_sample_on_which_every_kernel_is_zero_has_duals_all_the_same():
+    rng = np.random.default_rng(2)
+    X, y = np.round(rng.normal(size=(30, 1))), np.arange(30) % 3
+    bank = [K.linear(), K.polynomial(degree=2, coef0=0.0)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        clf = kw.MKLClassifier(bank, penalty="lp", C=1e4, multiclass="joint", solver="ascent", max_time=5).fit(X, y)
+    assert np.isfinite(clf.dual_gap_) and (X == 0).any()
+
+
+# -- huge costs --
+
+
+@pytest.mark.parametrize("penalty", ["l1", "lp", "elasticnet"])
+@pytest.mark.parametrize("C", [1e4, 1e8])
+def test_huge_costs_on_kernels_of_low_rank_are_solved(C, penalty):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(30, 1))
+    y = x[:, 0] + rng.normal(size=30) > 0
+    begun = time.process_time()
+    clf = kw.MKLClassifier([K.linear(), K.polynomial(degree=2)], C=C, penalty=penalty).fit(x, y)
+    assert clf.dual_gap_ <= 1e-3 and time.process_time() - begun < 20
+
+
+def test_a_kernel_of_rank_one_and_huge_entries_is_solved():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=30)
+    stack = 4e7 * (np.outer(x, x) / np.mean(x**2))[:, :, None]
+    clf = kw.MKLClassifier("precomputed", C=12.6, normalize=None).fit(stack, x + rng.normal(size=30) > 0)
+    assert clf.dual_gap_ <= 1e-3
+
+
+def test_a_huge_cost_without_effect_is_solved_to_a_fine_gap():
+    X, y = drawn(40)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clf = kw.MKLClassifier(K.rbf(), C=1e10, tol=1e-6).fit(X, y)
+    assert clf.dual_gap_ <= 1e-6
+
+
+# -- limits of time --
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        kw.MKLClassifier(COLUMNS, max_time=0.3, **SLOW),
+        kw.MKLRegressor(COLUMNS, max_time=0.3, loss="epsilon_insensitive", **SLOW),
+        kw.MKLClassifierCV(COLUMNS, max_time=0.3, Cs=[1e8], candidates=["l1"], solver="sqp", tol=1e-12, cv=3),
+        kw.MKLSurvival(BANK, max_time=1e-6, tol=1e-12),
+        kw.MKLOutlierDetector(BANK, max_time=1e-6, tol=1e-12),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_fit_ends_in_time_with_a_certificate_and_a_warning(model):
+    X, y = drawn(400)
+    begun = time.perf_counter()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        model.fit(X, y + 1.0) if isinstance(model, kw.MKLSurvival) else model.fit(X, y)
+    assert time.perf_counter() - begun < 20
+    assert any(one.category is ConvergenceWarning and "max_time" in str(one.message) for one in told)
+    found = model.certificate()
+    assert np.isfinite(found.upper) and found.lower <= found.upper
+    assert model.status_ == Status.MAX_TIME.value
+
+
+def test_a_path_and_a_resampling_end_in_time():
+    X, y = drawn(300)
+    slow = kw.MKLClassifier(COLUMNS, max_time=0.3, **SLOW)
+    with pytest.warns(ConvergenceWarning, match="max_time"):
+        found = kw.path(slow, X, y, [1e8, 2e8])
+    assert np.all(np.isfinite(found.objectives))
+    with pytest.raises(ValueError, match="max_time=0.3 is over before two halves were fitted: raise it"):
+        kw.stability(slow, X, y, n_resamples=4)
+
+
+@pytest.mark.parametrize("value", [0, -1.0, "x", True, np.inf])
+def test_a_limit_that_makes_no_sense_is_refused(value):
+    with pytest.raises((ValueError, TypeError), match="max_time must be None or a number of seconds"):
+        kw.MKLClassifier(max_time=value).fit(*drawn(20))
+
+
+# -- interruptions --
+
+SCRIPT = """
+import os, signal, time, warnings
+import numpy as np
+import kernelweave as kw
+from kernelweave import kernels as K
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(400, 3))
+y = np.where(X[:, 0] + rng.normal(size=400) > 0, 1, 0)
+slow = kw.MKLClassifier(K.linear(on="each"), solver="sqp", tol=1e-12, C=1e8)  # which takes minutes
+warnings.simplefilter("ignore")
+slow.set_params(max_time=1).fit(X, y).set_params(max_time=None)  # compiled before any clock runs
+jobs = {
+    "grid": lambda: GridSearchCV(slow, {"C": [1e8, 1e9]}, cv=3).fit(X, y),
+    "scores": lambda: cross_val_score(slow, X, y, cv=3),
+    "calibration": lambda: clone(slow).set_params(probability=True).fit(X, y),
+    "path": lambda: kw.path(slow, X, y, [1e8, 1e9]),
+    "stability": lambda: kw.stability(slow, X, y, n_resamples=4),
+    "chosen": lambda: kw.MKLClassifierCV(slow.kernels, solver="sqp", tol=1e-12, Cs=[1e8], candidates=["l1"]).fit(X, y),
+    "single": lambda: slow.fit(X, y),
+}
+signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+for name, job in jobs.items():
+    signal.setitimer(signal.ITIMER_REAL, 0.4)
+    begun = time.perf_counter()
+    try:
+        found = job()
+        how = f"{found.dual_gap_:g} {found.status_}"
+    except KeyboardInterrupt:
+        how = "KeyboardInterrupt"
+    print(name, f"{time.perf_counter() - begun - 0.4:.2f}", how, sep="|", flush=True)
+"""
+
+
+def test_ctrl_c_ends_searches_and_keeps_the_best_point_of_a_single_fit():
+    ended = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=100, check=True)
+    rows = [line.split("|") for line in ended.stdout.splitlines()]
+    assert [row[0] for row in rows] == ["grid", "scores", "calibration", "path", "stability", "chosen", "single"]
+    assert all(float(row[1]) < 2.0 for row in rows)
+    assert all(row[2] == "KeyboardInterrupt" for row in rows[:-1])
+    assert rows[-1][2].endswith(Status.INTERRUPTED.value)
+
+
+# -- memory, disks, caches, forks --
+
+
+def written(folder, **files):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text)
+
+
+def test_the_limit_of_a_container_counts(tmp_path):
+    own = tmp_path / "own"
+    own.write_text("0::/box/inner\n")
+    written(tmp_path / "box", memory__max="3000", memory__current="1000", memory__stat="anon 5\ninactive_file 200\n")
+    written(tmp_path / "box" / "inner", memory__max="max", memory__current="500", memory__stat="")
+    assert min(_of_container(tmp_path, own)) == 2200.0
+    own.write_text("5:cpu,memory:/old\n")
+    files = {"memory__limit_in_bytes": "900", "memory__usage_in_bytes": "400"}
+    written(tmp_path / "memory" / "old", memory__stat="total_inactive_file 10", **files)
+    assert _of_container(tmp_path, own) == [510.0]
+    assert _of_container(tmp_path, tmp_path / "nothing") == []
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path):
+    pytest.importorskip("skops")
+    X, y = drawn(30)
+    path = tmp_path / "model.kw"
+    kw.save(kw.MKLClassifier(BANK).fit(X, y), path)
+    before = path.read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    heard = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(OSError, match="what was there is as it was"):
+            kw.save(kw.MKLClassifier(BANK).fit(X, 1 - y), path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, heard)
+    assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
+
+
+def test_compiled_code_is_kept_where_one_can_write(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda folder, _mode: Path(folder).is_relative_to(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    assert cache_folder(tmp_path / "package", tmp_path / "home") == ""
+    assert cache_folder(tmp_path / "package", tmp_path / "elsewhere").endswith("kernelweave-compiled")
+
+
+def test_a_fork_after_a_fit_fits_too():
+    X, y = drawn(30)
+    here = kw.MKLClassifier(BANK).fit(X, y).objective_
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
+        child = os.fork()
+    if child == 0:
+        os._exit(0 if kw.MKLClassifier(BANK).fit(X, y).objective_ == here else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+# -- the same every time --
+
+
+@pytest.mark.parametrize("penalty", ["l1", "lp"])
+def test_a_fit_is_the_same_to_the_last_digit_with_threads_and_without(penalty):
+    X, y = drawn(150)
+    classes = y + (X[:, 1] > 0.5)
+    models = [kw.MKLClassifier(BANK, penalty=penalty, n_jobs=jobs, random_state=0).fit(X, classes) for jobs in (1, 1, 2)]
+    for other in models[1:]:
+        assert np.array_equal(other.decision_function(X), models[0].decision_function(X))
+
+
+# -- parameters and kernels that are odd --
+
+
+@pytest.mark.parametrize("name", ["random_state", "probability", "solver"])
+def test_odd_parameters_are_refused_by_name(name):
+    with pytest.raises((ValueError, TypeError), match=name):
+        kw.MKLClassifier(BANK, **{name: "x" if name != "solver" else 3}).fit(*drawn(20))
+
+
+def test_samples_that_are_all_alike_are_told_of():
+    with pytest.warns(kw.AdviceWarning, match="same values in all samples"):
+        kw.MKLClassifier(BANK).fit(np.ones((30, 3)), np.arange(30) % 2)
+
+
+def test_kernels_rounded_to_single_precision_are_taken_and_others_refused_with_their_size():
+    X = drawn(60, 4)[0].astype(np.float32)
+    far = ((X[:, None] - X) ** 2).sum(axis=2)
+    stack = np.stack([X @ X.T, np.exp(-far)], axis=2).astype(np.float32).astype(float)
+    stack = 0.5 * (stack + stack.transpose(1, 0, 2))
+    assert kw.MKLClassifier("precomputed").fit(stack, X[:, 0] > 0).dual_gap_ <= 1e-3
+    with pytest.raises(ValueError, match=r"least eigenvalue is -.* of the largest.*psd='trust'"):
+        kw.MKLClassifier("precomputed").fit(stack - 0.01 * np.eye(60)[:, :, None], X[:, 0] > 0)
+
+
+def test_a_nearly_constant_kernel_is_left_out_where_only_its_rest_would_count():
+    X, y = drawn(60)
+    stack = np.stack([1.0 + 1e-12 * (X @ X.T), X @ X.T], axis=2)
+    with pytest.warns(UserWarning, match="kernel 0"):
+        clf = kw.MKLClassifier("precomputed", normalize="center").fit(stack, y)
+    assert clf.weights_[0] == 0.0 and clf.dual_gap_ <= 1e-3

@@ -1,0 +1,72 @@
+"""Threads of the compiled loops: the same numbers on any number of them, none within others, new ones after a fork."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from kernelweave import DenseGram, Problem, losses, penalties, solve
+from kernelweave.compiled import threads
+
+
+@pytest.fixture
+def two(monkeypatch):
+    """Two threads for loops of any size."""
+    monkeypatch.setattr(threads, "count", lambda: 2)
+    monkeypatch.setattr(threads, "LARGE", 2)
+
+
+def drawn(n=120, m=4):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    apart = ((X[:, None] - X) ** 2).sum(axis=2)
+    stack = np.stack([np.exp(-gamma * apart) for gamma in np.logspace(-1, 1, m)], axis=2)
+    return DenseGram(stack, 1.0 + rng.random(m)), np.sign(X[:, 0] + 0.3 * rng.normal(size=n))
+
+
+def test_products_on_two_threads_are_those_of_their_definition(two):
+    gram, _ = drawn()
+    beta = np.random.default_rng(1).normal(size=120) * (np.arange(120) % 3 > 0)
+    whole = np.einsum("ijk,j->ik", gram.stack, beta) * gram.scale
+    support, rows, kernels = np.flatnonzero(beta), np.arange(7, 90), np.array([0, 2])
+    np.testing.assert_allclose(gram.products(beta), whole, atol=1e-12)
+    np.testing.assert_allclose(gram.energies(beta), beta @ whole, rtol=1e-12)
+    part = gram.weighted_columns(beta[support], support, rows, kernels)
+    np.testing.assert_allclose(part, whole[np.ix_(rows, kernels)], atol=1e-12)
+
+
+@pytest.mark.parametrize("penalty", [penalties.L1(), penalties.Lp(2.0)])
+def test_an_answer_is_the_same_to_the_last_bit_on_two_threads(monkeypatch, penalty):
+    gram, y = drawn()
+    problem = Problem(gram, losses.Hinge().bind(y, 5.0), penalty)
+    monkeypatch.setattr(threads, "LARGE", 2)
+    found = []
+    for many in (1, 2, 3):
+        monkeypatch.setattr(threads, "count", lambda many=many: many)
+        found.append(solve(problem, "sqp", tol=1e-6))
+    for other in found[1:]:
+        assert np.array_equal(other.beta, found[0].beta) and np.array_equal(other.weights, found[0].weights)
+
+
+def test_a_thread_has_no_threads_of_its_own():
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(threads.count).result() == 1
+
+
+def test_omp_num_threads_is_obeyed(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert threads.count() == 1
+
+
+def test_ranges_cover_everything_once(two):
+    assert threads.spread(lambda first, last: (first, last), 7, 10**9) == [(0, 3), (3, 7)]
+    assert threads.spread(lambda first, last: (first, last), 1, 10**9) == [(0, 1)]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_process_gets_threads_of_its_own(two):
+    assert threads._threads(2) is threads._threads(2)
+    old, threads._pool = threads._pool, (-1, 2, None)  # as seen from a child: the pool of another process
+    assert threads._threads(2) is not None
+    threads._pool = old
