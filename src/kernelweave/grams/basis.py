@@ -110,7 +110,7 @@ class BasisGram(FactorGram, CombinableGram):
 
     @property
     def combinable(self) -> bool:
-        return self.basis.host_features is not None
+        return False  # for solvers: each step would cost the basis and the cores of all kernels
 
     @property
     def host_features(self) -> np.ndarray | None:

@@ -23,7 +23,7 @@ from .recomputed import RecomputedGram
 
 SAMPLES = 1000  # on which functions are chosen and cores are found, at least
 PER_FUNCTION = 2  # of them for each function, at least
-OFFERED = 3  # functions to choose from for each that is chosen; large banks offer fewer of each kernel
+OFFERED = 8  # functions to choose from for each that is chosen; large banks offer fewer of each kernel
 POOL = 3  # functions that are chosen for each column of the basis, which holds most of what they span
 SPARE = 20  # rows of the sketch beyond the functions to choose
 CUT = 1e-10  # of the largest singular value of the functions: what is below is rounding
