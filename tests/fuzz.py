@@ -2,8 +2,9 @@
 
 ``python tests/fuzz.py --minutes 10 --seed 1`` draws problems of every kind, fits them under a limit of CPU time and
 looks at what came back: the objective of the model, computed here in extended precision from its coefficients, weights
-and intercept, must not be above the certified upper bound, and no objective known may be below the lower bound; nothing but
-ValueError and TypeError may be raised, no number may be NaN. What fails is made smaller and written down as a test.
+and intercept, must not be above the certified upper bound, and no objective known may be below the lower bound;
+nothing but ValueError and TypeError may be raised, no number may be NaN. What fails is made smaller and written down as
+a test.
 """
 
 from __future__ import annotations
@@ -502,7 +503,8 @@ def record(path, run_of, command):
         "# Random problems", "",
         "`make fuzz MINUTES=10` fits random problems of all tasks, losses, penalties, solvers and representations, and",
         "judges every certificate by code that shares nothing with the library. A fault is a wrong bound, a NaN or a",
-        f"negative weight; too long is more than {LIMIT:g} s of CPU; an exception is any but `ValueError` and `TypeError`.",
+        f"negative weight; too long is more than {LIMIT:g} s of CPU; an exception is any but `ValueError` and "
+        "`TypeError`.",
         f"All runs: {number} problems, {hours:.2f} hours of CPU, the slowest fit {slowest:.1f} s.", "",
         *table(totals), "", "Runs:", "",
         *(f"- `{one['command']}`: {one['number']} problems" for one in runs), "",

@@ -324,7 +324,7 @@ def test_effective_dimension_is_that_of_the_spectrum():
         ({"candidates": [{"penalty": "l1", "normalize": kw.EffectiveDimension(-1)}]}, "power must be"),
         ({"candidates": [{"penalty": "l1", "normalize": kw.TailSum(1.5)}]}, "keep must be"),
     ],
-    ids=str,
+    ids=lambda part: part if isinstance(part, str) else ", ".join(part),
 )
 def test_refusals(settings, words):
     X, y = wine(2)
