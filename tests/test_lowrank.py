@@ -638,7 +638,7 @@ def test_newton_from_a_model_that_leaves_no_sample_in_error(rng):
 @pytest.mark.parametrize("penalty", [penalties.L1(), penalties.Lp(2.0), penalties.ElasticNet(0.1, 0.5)], ids=label)
 def test_interior_where_the_kernels_tell_nothing_apart(penalty):
     problem = Problem(LowRankGram(np.ones((8, 1)), [1]), losses.Hinge().bind(np.repeat([1.0, -1.0], 4), 1.0), penalty)
-    assert solve(problem, "interior").gap == 0.0
+    assert solve(problem, "interior").gap <= 1e-13  # what rounding may have done
 
 
 def test_ranks_may_be_unsigned():

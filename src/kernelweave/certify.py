@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ NEAR = 1e-3  # how far from 1 the neighbouring scales are
 GROWTH = 5.0  # of the steps away from 1 in a search for the best scale
 FINE = 1e-3  # share of the interval it is in to which that is found
 MANY = 10**7  # entries of all diagonals beyond which samples are taken to be alike, for what rounding may do
+ENOUGH = 1e-9  # relative gap from which on a finer scale would be one that rounding chose
 ROUNDS = 4  # of a search within the last one's error, while that still helps
 
 
@@ -183,12 +185,13 @@ def primal_value(
     ``lower`` by less than a hundredth. Without ``rescale`` it is ``at``.
     """
     cost = problem.penalty.cost(weights, q)
-    value, moves = _along(problem, cost, f, errors), rescale and cost(1.0) > 0.0
+    value, moves = _along(problem, cost, f, NO_ERRORS), rescale and cost(1.0) > 0.0
     best = (value(at)[0], at)
     sides = (value(1.0 - NEAR)[0] - best[0], value(1.0 + NEAR)[0] - best[0]) if moves else (0.0, 0.0)
     if moves and not 0.0 <= min(sides) <= max(sides) <= 0.01 * (best[0] - lower):
         best = min(best, _lowest(lambda t: value(t)[0], best[0], sides, lower), (value(0.0)[0], 0.0))
-    return best[0], best[1], value(best[1])[1]
+    upper, bias = _along(problem, cost, f, errors)(best[1])  # the bias is the model's: sought from scratch
+    return upper, best[1], bias
 
 
 def _lowest(
@@ -208,13 +211,19 @@ def _lowest(
         ends = [1.0 - NEAR, 1.0 + NEAR]
     best, place, width = np.inf, 1.0, 1e-5 + FINE * (ends[1] - ends[0])
     for _ in range(ROUNDS):
-        found = minimize_scalar(value, bounds=ends, method="bounded", options={"xatol": width})
+        apart = [end - place for end in ends]  # as the search resolves what is near zero best
+        moved, close = partial(_beside, value, place), {"xatol": width}
+        found = minimize_scalar(moved, bounds=apart, method="bounded", options=close)
         gain = best - float(found.fun)
-        best, place = min((best, place), (float(found.fun), float(found.x)))
-        if not gain > 0.01 * (best - lower) or width < PRECISION:
+        best, place = min((best, place), (float(found.fun), place + float(found.x)))
+        if not gain > 0.01 * (best - lower) or width < PRECISION or best - lower <= ENOUGH * abs(best):
             break
         ends, width = [max(place - 2.0 * width, 0.0), place + 2.0 * width], FINE * width
     return best, place
+
+
+def _beside(value: Callable[[float], float], place: float, apart: float) -> float:
+    return value(place + apart)
 
 
 def _along(

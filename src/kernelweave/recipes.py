@@ -329,6 +329,7 @@ _RECIPES = [
         name="glmkl",
         paper="Xu, Jin, Yang, King, Lyu (ICML 2010)",
         minimises="1/2 (sum_k |f_k|)^2 + C sum hinge; its update of the weights is that of lp-mkl at p = 1",
+        sparse=True,
         penalty="l1",
         solver="alternating",
         scales=ENTRIES,

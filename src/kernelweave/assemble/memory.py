@@ -21,6 +21,7 @@ LIMITS = {  # files of a control group by version: its limit, what is in use, an
     1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
     2: ("memory.max", "memory.current", "inactive_file"),
 }
+UNLIMITED = 2.0**60  # bytes from which a limit is none: version 1 writes the largest whole number
 BUFFER = 16 * 2**20  # bytes of kernel entries computed at a time
 
 
@@ -101,7 +102,7 @@ def available_memory() -> float:
     >>> available_memory() > 0
     True
     """
-    return min(_of_machine(), *_of_container())
+    return min([_of_machine(), *_of_container()])
 
 
 def _of_machine() -> float:
@@ -145,7 +146,7 @@ def _left(folder: Path, limit: str, usage: str, cached: str) -> list[float]:
         spare = next((float(line.split()[1]) for line in lines if line.split()[0] == cached), 0.0)
     except (OSError, ValueError, IndexError):
         return []
-    return [max(allowed - used + spare, 0.0)]
+    return [max(allowed - used + spare, 0.0)] if allowed < UNLIMITED else []
 
 
 def rows_at_a_time(stack: np.ndarray) -> int:

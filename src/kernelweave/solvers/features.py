@@ -67,6 +67,8 @@ class Features(Solver):
     summed = True
 
     def refuse(self, problem: Problem) -> str | None:
+        if problem.loss.several:
+            return "is for one decision value a sample: use solver='auto'."
         if problem.gram.on_demand:
             return "takes kernels apart that are stored, and these are computed on demand: use solver='auto'."
         if low_rank(problem) is None:

@@ -44,11 +44,11 @@ class SQPSettings:
     behind: float = 0.1  #: share of the gap due to the weights at which a proximal stage is left for the next
     settled: float = 10.0  #: the weights' gap, in gains of the last step, at which it is left too
     first_strength: float = 2.0  #: of the first proximal stage
-    growth: float = 2.0  #: of the proximal step from stage to stage
+    growth: float = 3.0  #: of the proximal step from stage to stage
     bolder: float = 3.0  #: the same for gaps below `fine`
     pull: float = 30.0  #: strength of a proximal step that every round may begin with
     pace: float = 10.0  #: over the gap: the strength it may begin with where that is more
-    strongest: float = 300.0  #: most strength of a proximal step
+    strongest: float = 3e3  #: most strength of a proximal step
     sharpest: float = 3e3  #: the same for gaps below `fine`: beyond it Newton's steps drown in rounding
     fine: float = 1e-5  #: gap below which the block is in double precision
     trim: float = 1e-2  #: times tol: share below which a kernel gets weight zero
