@@ -214,12 +214,13 @@ def main() -> None:
     args = parser.parse_args()
     sizes = [150] if args.fast else [int(size) for size in args.rows.split(",")]
     cases = [case for case in args.only.split(",") if case]
-    rows = [row for n in sizes for row in measure(n, cases, 200 if args.fast else TEST, args.cap)]
-    parts = report(rows)
+    name, rows = "tasks_fast" if args.fast else "tasks", []
+    for n in sizes:
+        rows += measure(n, cases, 200 if args.fast else TEST, args.cap)
+        parts = report(rows)
+        save(name, {"rows": rows})
+        save_markdown(name, parts)
     print("\n\n".join(parts))
-    name = "tasks_fast" if args.fast else "tasks"
-    save(name, {"rows": rows})
-    save_markdown(name, parts)
 
 
 if __name__ == "__main__":
