@@ -24,7 +24,7 @@ test: $(VENV)/.with-test
 	$(BIN)/python -m pytest -q -n auto
 
 test-torch: $(VENV)/.with-torch
-	$(BIN)/python -m pytest -q tests -k torch
+	$(BIN)/python -m pytest -q -n auto tests -k "torch or tensor or elsewhere or libraries"
 
 # Random problems for so many minutes, each judged by code of its own; what goes wrong becomes a test in tests/.
 MINUTES ?= 5
