@@ -148,7 +148,8 @@ def test_every_estimator_takes_it(model, y, tmp_path):
     values = model.predict(X)
     assert model.dual_gap_ <= 1e-3
     assert model.approximation_error_.shape == (6,)
-    assert model.approximation_error_.max() < 0.6
+    whole = model.approximation == "shared"  # whose rank is enough here; a smaller one loses some of a kernel, not all
+    assert model.approximation_error_.max() < (1e-3 if whole else 1.0)
     shares = model.contributions(X)
     parts = shares.reshape(len(X), shares.shape[1], -1).sum(axis=1).squeeze()
     score = getattr(model, "decision_function", model.predict)(X)
