@@ -50,6 +50,7 @@ def test_bounds_that_are_off_by_a_thousandth_are_noticed(lower, upper):
         return replace(bound, lower=lower * bound.lower, upper=upper * bound.upper)
 
     plain = {"form": "stack", "normalize": "trace", "dtype": "float64", "solver": "auto", "tol": 1e-6, "scales": 0.0}
+    plain["max_time"] = None
     seeds = [s for s in range(200) if fuzz.draw(s)["task"] in ("binary", "regression", "survival")]
     caught = sound = 0
     for seed in seeds[:30]:
@@ -61,6 +62,7 @@ def test_bounds_that_are_off_by_a_thousandth_are_noticed(lower, upper):
 
 
 PLAIN = {**fuzz.draw(0), "weights": "none", "labels": "noisy", "tol": 1e-3, "intercept": "auto", "scales": 0.0}
+PLAIN["max_time"] = None
 ONCE = {
     "single precision at huge duals": {
         "task": "binary", "loss": "hinge", "solver": "alternating", "dtype": "float32", "C": 7e7, "penalty": "lp",
