@@ -79,16 +79,20 @@ class Cox(Loss):
         return risk.mass(f) - risk.events
 
     def curvature_times(self, f: Array, x: Array, y: Array, C: Array) -> Array:
+        """Return the product with ``x``, or with each of its columns."""
         risk, xp = _Risk.of(y, C), namespace(f)
+        table = x if x.ndim == 2 else x[:, None]
         sums = risk.log_sums(f)
         top = float(xp.max(f + risk.log_weight))
         share = xp.exp(xp.take(f + risk.log_weight, risk.order) - top)
-        below = xp.flip(xp.cumulative_sum(xp.flip(share * xp.take(x, risk.order))))
+        below = share[:, None] * xp.take(table, risk.order, axis=0)
+        below = xp.flip(xp.cumulative_sum(xp.flip(below, axis=0), axis=0), axis=0)
         inside = xp.exp(sums[1:] - top) + TINY
-        mean = xp.take(below, risk.starts) / inside  # of x over the samples at risk, by share
-        pulled = xp.cumulative_sum(risk.deaths / inside * mean)
-        pulled = xp.concat([0.0 * pulled[:1], pulled])
-        return risk.mass(f) * x - xp.exp(f + risk.log_weight - top) * xp.take(pulled, risk.group)
+        mean = xp.take(below, risk.starts, axis=0) / inside[:, None]  # of x over the samples at risk, by share
+        pulled = xp.cumulative_sum((risk.deaths / inside)[:, None] * mean, axis=0)
+        pulled = xp.take(xp.concat([0.0 * pulled[:1, :], pulled], axis=0), risk.group, axis=0)
+        out = risk.mass(f)[:, None] * table - xp.exp(f + risk.log_weight - top)[:, None] * pulled
+        return xp.reshape(out, x.shape)
 
     def dual(self, beta: Array, y: Array, C: Array) -> Array:
         risk, xp = _Risk.of(y, C), namespace(beta)

@@ -179,7 +179,7 @@ def without_faint_shares(problem: Problem, point: Point) -> list[Point]:
         return []
     shares = point.weights * problem.penalty.prices(point.weights.size)
     cuts = [np.where(shares < cut, 0.0, point.weights) for cut in CUTS]
-    return [Point(point.beta, weights) for weights in cuts if weights.any()]
+    return [Point(point.beta, weights) for weights in cuts if weights.any() and np.any(weights != point.weights)]
 
 
 DUST = 1e-9  # share of the largest weight below which a weight is what rounding left of zero

@@ -13,7 +13,7 @@ from ..losses.rounded import RoundedLoss
 from ..problem import Certificate, Point, Problem, Status
 from .base import Solver, no_gradient, without_faint_shares
 from .newton_cg import SETTINGS as NEWTON
-from .newton_cg import NewtonCG, NewtonCGState, follow, image_of
+from .newton_cg import NewtonCGState, advance, begin, follow, image_of, recompute, take_stage
 from .reduced import slope_unit
 
 
@@ -94,7 +94,9 @@ class Lagrangian(Solver):
             state.sharpness = SETTINGS.warm
         _pose(problem, state)
         assert state.round is not None
-        state.inner = NewtonCG().init(state.round, start if started else None, tol)
+        state.inner = begin(state.round, start if started else None, tol)
+        if started:
+            take_stage(state.round, state.inner)
         return state
 
     def step(self, problem: Problem, state: LagrangianState) -> bool:
@@ -108,7 +110,9 @@ class Lagrangian(Solver):
             follow(state.round, inner, inner.penalty)
             inner.close, state.gap = NEWTON.loose, np.inf
         assert state.round is not None
-        NewtonCG().step(state.round, inner)
+        advance(state.round, inner)
+        if inner.penalty.fixed and not problem.penalty.fixed:
+            take_stage(state.round, inner)
         _look(problem, state)
         return state.settled
 
@@ -131,7 +135,7 @@ class Lagrangian(Solver):
 
     def refresh(self, problem: Problem, state: LagrangianState) -> None:
         assert state.inner is not None and state.round is not None
-        NewtonCG().refresh(state.round, state.inner)
+        recompute(state.round, state.inner)
 
     def finish(self, problem: Problem, point: Point) -> list[Point]:
         return without_faint_shares(problem, point)

@@ -14,20 +14,33 @@ from ..grams.tensors import WeightedSum
 from ..penalties import Fixed
 from ..penalties.base import MixingPenalty
 from ..problem import Certificate, Point, Problem, Status
+from .barrier import Barrier, BarrierStep
 from .base import Solver, combinable, no_gradient, without_faint_shares
+from .factored import Factored
 
 
 @dataclass(frozen=True)
 class NewtonCGSettings:
     """Constants of Newton's method with conjugate gradients."""
 
-    loose: float = 0.3  #: share of the residual that the first steps leave
+    loose: float = 0.03  #: share of the residual that the first steps leave
+    follows: float = 0.3  #: times the residual over that of the step before: share that a step leaves, at most
     tightest: float = 1e-8  #: share that any step leaves, at least
     direct: int = 1500  #: unknowns up to which a step is solved by a matrix, on the computer's own processor
     direct_device: int = 12000  #: the same on an accelerator
     iterations: int = 400  #: of conjugate gradients in a step, at most
+    factored: float = 0.02  #: times the samples: iterations that cost as much as a factor of a kernel
+    read: float = 50.0  #: times the kernels: samples up to which to read these takes longer than a factor
+    exact: float = 1e-9  #: share of the residual that a step with such a factor leaves
+    same: float = 1e-2  #: times tol: share of the duals' sum by which feasible ones differ and yet count as the same
+    promising: float = 3.0  #: times tol: gap, not at the best scales, from which on the judge is asked
+    unjudged: int = 5  #: steps without a judgement, at most
+    cuts: tuple[float, ...] = (1e-2, 1e-3, 1e-4, 1e-6)  #: shares of l1 below which kernels are left out
+    least: float = 0.03  #: times tol: share of the objective that shares times slacks need not fall below
+    missed: float = 0.1  #: times tol: share of the objective that this may cost
     halvings: int = 30  #: of a step along which the objective does not fall
     armijo: float = 1e-4  #: share of the promised fall that a step must bring
+    rounding: float = 1e-14  #: share of the objective by which it may seem to rise
     behind: float = 0.3  #: share of the width due to the weights at which a proximal stage is left for the next
     strength: float = 10.0  #: of the first proximal stage
     growth: float = 3.0  #: of the proximal step from stage to stage
@@ -56,6 +69,15 @@ class NewtonCGState:
     close: float = SETTINGS.loose
     width: float = np.inf
     stuck: int = 0
+    barrier: Barrier | None = None  # the weights of l1 on kernels, which are then not those of the penalty followed
+    size: float = np.inf  # of the last step's residual, squared
+    hard: bool = False  # whether conjugate gradients took long enough for a factor to pay
+    unjudged: int = 0
+
+    @property
+    def weights(self) -> np.ndarray:  # (m,)
+        """Kernel weights."""
+        return self.penalty.weights(self.q) if self.barrier is None else self.barrier.weights
 
 
 class NewtonCG(Solver):
@@ -90,29 +112,26 @@ class NewtonCG(Solver):
         return no_gradient(problem)
 
     def init(self, problem: Problem, start: Any, tol: float) -> NewtonCGState:
-        m = problem.gram.shape[1]
-        flat = Fixed(problem.penalty.weights_of_norms(np.ones(m)))
-        zero = problem.loss.zero
-        started = start is not None and bool(namespace(start).any(start != 0))
-        state = NewtonCGState(flat, start if started else zero, None, np.zeros(m), zero, 0.0, np.inf, tol)
-        self.refresh(problem, state)
-        if started:
-            follow(problem, state, problem.penalty.stage(state.q, strength=SETTINGS.strength))
+        state = begin(problem, start, tol)
+        if state.q.any():
+            _lead(problem, state)
         return state
 
     def step(self, problem: Problem, state: NewtonCGState) -> bool:
-        if not state.penalty.weights(state.q).any():
-            _leave_nothing(problem, state)
-        system = _System(problem, state)
-        x, change = system.solve(state.close)
-        moved = _search(problem, state, x, -system.inner(system.residual, change))
-        state.stuck = 0 if moved else state.stuck + 1
-        if state.penalty.fixed and not problem.penalty.fixed:
-            follow(problem, state, problem.penalty.stage(state.q, strength=SETTINGS.strength))
-        return True
+        if state.barrier is None:
+            advance(problem, state)
+        else:
+            _advance_all(problem, state, state.barrier)
+        if state.barrier is None and state.penalty.fixed and not problem.penalty.fixed:
+            _lead(problem, state)
+        state.unjudged = 0 if state.stuck or _promising(problem, state) else state.unjudged + 1
+        return state.unjudged % SETTINGS.unjudged == 0
 
     def read(self, problem: Problem, state: NewtonCGState) -> Point:
-        weights = state.penalty.trimmed(state.q, SETTINGS.trim * state.tol)
+        weights = _trimmed(problem, state)
+        beta, same = _feasible(problem, state.beta, state.tol)
+        if same and isinstance(state.image, Outputs):
+            return Point(beta, weights, state.q, state.image.mixed(weights))
         return Point(problem.feasible(-problem.loss.slope(state.f + state.bias)), weights)
 
     def adapt(self, problem: Problem, state: NewtonCGState, certificate: Certificate) -> Status | None:
@@ -127,9 +146,7 @@ class NewtonCG(Solver):
         return Status.STALLED if state.stuck >= SETTINGS.patience else None
 
     def refresh(self, problem: Problem, state: NewtonCGState) -> None:
-        state.image = image_of(problem, state.beta)
-        state.q = state.image.energies()
-        follow(problem, state, state.penalty)
+        recompute(problem, state)
 
     def finish(self, problem: Problem, point: Point) -> list[Point]:
         return without_faint_shares(problem, point)
@@ -207,10 +224,132 @@ def image_of(problem: Problem, beta: Array) -> Any:
     return Outputs(beta, problem.gram.products(beta))
 
 
+def begin(problem: Problem, start: Any, tol: float) -> NewtonCGState:
+    """Return a model of the duals ``start``, or of none, at even weights."""
+    m = problem.gram.shape[1]
+    flat = Fixed(problem.penalty.weights_of_norms(np.ones(m)))
+    zero = problem.loss.zero
+    started = start is not None and bool(namespace(start).any(start != 0))
+    state = NewtonCGState(flat, start if started else zero, None, np.zeros(m), zero, 0.0, np.inf, tol)
+    recompute(problem, state)
+    return state
+
+
+def recompute(problem: Problem, state: NewtonCGState) -> None:
+    """Recompute running products from the kernels."""
+    state.image = image_of(problem, state.beta)
+    state.q = state.image.energies()
+    if state.barrier is not None:
+        state.barrier = state.barrier.above(state.q)
+    follow(problem, state, state.penalty)
+
+
+def _lead(problem: Problem, state: NewtonCGState) -> None:
+    """Let the weights move: by an interior point for l1 on kernels, else by the penalty or its first stage."""
+    if not problem.penalty.on_simplex or isinstance(state.image, Folded):
+        take_stage(problem, state)
+    elif state.q.any():
+        prices = problem.penalty.prices(state.q.size)
+        state.barrier = Barrier.around(prices, np.full(state.q.size, 1.0 / state.q.size), state.q)
+        follow(problem, state, state.penalty)
+
+
+def take_stage(problem: Problem, state: NewtonCGState) -> None:
+    """Follow the penalty, or its first stage."""
+    follow(problem, state, problem.penalty.stage(state.q, strength=SETTINGS.strength))
+
+
+def advance(problem: Problem, state: NewtonCGState) -> None:
+    """Take one step of Newton's method, the weights being those of the penalty followed."""
+    if not state.weights.any():
+        _leave_nothing(problem, state)
+    curvature = state.penalty.curvature(state.q)
+    system = _System(problem, state, 2.0 * curvature if state.q.any() and np.any(curvature) else None)
+    x, change = system.solve(state.close)
+    moved = _search(problem, state, x, -system.inner(system.residual, change))
+    state.stuck = 0 if moved else state.stuck + 1
+
+
+def _advance_all(problem: Problem, state: NewtonCGState, barrier: Barrier) -> None:
+    """Take one step of Newton's method in the duals and the weights, as far as their objective or the gap falls."""
+    move = barrier.step(state.q, SETTINGS.least * state.tol * abs(_primal(problem, state, barrier.weights)))
+    system = _System(problem, state, move.bend)
+    system.residual = system.residual - system.curved(state.image.mixed(move.push))
+    image = image_of(problem, system.solve(state.close)[0])
+    along, bend = image.inner(state.image), image.energies()
+    value, gap, _ = _barred(problem, state, barrier, move, state.image, state.q, state.f)
+    t = move.longest(along)
+    for _ in range(SETTINGS.halvings):
+        q = np.maximum(state.q + t * (2.0 * along + t * bend), 0.0)
+        there, weights = state.image.moved(image, t), move.to(along, t, q)
+        f = there.mixed(weights.weights)
+        reached, left, bias = _barred(problem, state, weights, move, there, q, f)
+        if reached <= value + SETTINGS.rounding * abs(value) or left < gap:
+            state.beta, state.image, state.q, state.f, state.bias = there.beta, there, q, f, bias
+            state.barrier, state.stuck = weights, 0
+            return
+        t *= 0.5
+    state.stuck += 1
+
+
+def _barred(
+    problem: Problem,
+    state: NewtonCGState,
+    barrier: Barrier,
+    move: BarrierStep,
+    image: Outputs,
+    q: np.ndarray,
+    f: Array,
+) -> tuple[float, float, Any]:
+    """Return the objective of weights and duals with the barrier of a step, the gap if they are feasible, the bias."""
+    bias = problem.best_bias(f, state.bias)
+    value = 0.5 * float(barrier.weights @ q) + problem.total_loss(f, bias)
+    beta, same = _feasible(problem, image.beta, state.tol)
+    gap = value - problem.total_dual(beta) + problem.penalty.value(q) if same else np.inf
+    return value + move.cost(barrier.shares), gap, bias
+
+
+def _trimmed(problem: Problem, state: NewtonCGState) -> np.ndarray:  # (m,)
+    """Return the weights without kernels whose shares are not missed."""
+    if state.barrier is None:
+        return state.penalty.trimmed(state.q, SETTINGS.trim * state.tol)
+    whole = _primal(problem, state, state.weights)
+    for cut in SETTINGS.cuts:
+        weights = state.barrier.trimmed(cut)
+        if _primal(problem, state, weights) <= whole + SETTINGS.missed * state.tol * abs(whole):
+            return weights
+    return state.weights
+
+
+def _primal(problem: Problem, state: NewtonCGState, weights: np.ndarray) -> float:
+    """Return the primal objective of the duals at some weights."""
+    f = state.image.mixed(weights)
+    return problem.penalty.cost(weights, state.q)(1.0) + problem.total_loss(f, problem.best_bias(f, state.bias))
+
+
+def _feasible(problem: Problem, beta: Array, tol: float) -> tuple[Array, bool]:
+    """Return feasible duals, and whether they are the given ones up to what products with these may be off by."""
+    xp, found = namespace(beta), problem.feasible(beta)
+    moved, whole = (float(xp.sum(xp.abs(part))) for part in (found - beta, found))
+    return found, moved <= SETTINGS.same * tol * whole
+
+
+def _promising(problem: Problem, state: NewtonCGState) -> bool:
+    """Whether the judge may find the gap small enough; on features it is asked in any case."""
+    if isinstance(state.image, Folded):
+        return True
+    beta, same = _feasible(problem, state.beta, state.tol)
+    if not same:
+        return False
+    upper = _primal(problem, state, state.weights)
+    lower = problem.total_dual(beta) - problem.penalty.value(state.q)
+    return upper - lower <= SETTINGS.promising * state.tol * abs(upper)
+
+
 def follow(problem: Problem, state: NewtonCGState, penalty: MixingPenalty) -> None:
     """Take a penalty to follow: its weights, decision values and objective."""
     state.penalty = penalty
-    state.f = state.image.mixed(penalty.weights(state.q))
+    state.f = state.image.mixed(state.weights)
     state.value, state.bias = _objective(problem, penalty, state.q, state.f, state.bias)
 
 
@@ -245,12 +384,10 @@ def _leave_nothing(problem: Problem, state: NewtonCGState) -> None:
 class _System:
     """The equations of one step, ``(I + L'' S) x = -L'(f) - beta``, by products only."""
 
-    def __init__(self, problem: Problem, state: NewtonCGState):
-        self.problem, self.state = problem, state
-        weights = state.penalty.weights(state.q)
-        self.weights, self.kernel = weights, _combined(problem, weights)
-        curvature = state.penalty.curvature(state.q)
-        self.bend = 2.0 * curvature if state.q.any() and np.any(curvature) else None
+    def __init__(self, problem: Problem, state: NewtonCGState, bend: np.ndarray | None):
+        self.problem, self.state, self.bend = problem, state, bend
+        self.weights = state.weights
+        self.kernel = _combined(problem, self.weights)
         self.f = state.f + state.bias
         self.residual = -problem.loss.slope(self.f) - state.beta
         self.ones = _constants(problem)
@@ -383,23 +520,89 @@ class _System:
         return x, self.smooth(x)
 
     def _iterated(self, close: float) -> tuple[Array, Array]:
-        """Return x and ``S x`` by conjugate gradients, to a share ``close`` of the residual in the norm of S."""
-        residual = self.residual
-        x, change = 0.0 * residual, 0.0 * residual
-        image = self.smooth(residual)
+        """Return x and ``S x`` by conjugate gradients, to a share ``close`` of the residual in the norm of S.
+
+        Where they take longer than a factor of the kernel would, that is had, and makes them few.
+        """
+        residual, image = self.residual, self.smooth(self.residual)
+        x, change, p, along = (0.0 * residual for _ in range(4))
         size = first = self.inner(residual, image)
-        p, along = residual, image
-        for _ in range(SETTINGS.iterations):
+        if self.state.size < np.inf:
+            close = max(min(close, SETTINGS.follows * (first / self.state.size) ** 0.5), SETTINGS.tightest)
+        self.state.size = first
+        last, factor, patience = np.inf, None, 0 if self.state.hard or self._reads_longer else self._patience
+        for count in range(SETTINGS.iterations):
             if size <= close**2 * first or size <= 0.0:
                 break
+            if count == patience:
+                if self._is_dense:
+                    self.state.hard = True
+                    return self._dense()
+                factor, last = self._factor(), np.inf
+                self.state.hard = factor is not None
+                close = min(close, SETTINGS.exact) if factor is not None else close
+            z, smoothed = residual, image
+            if factor is not None:
+                z = factor(residual)
+                smoothed = self.smooth(z)
+            rho = self.inner(residual, smoothed)
+            p, along, last = z + (rho / last) * p, smoothed + (rho / last) * along, rho
             bent = self.curved(along)
-            t = size / (self.inner(p, along) + self.inner(along, bent))
+            t = rho / (self.inner(p, along) + self.inner(along, bent))
             x, change = x + t * p, change + t * along
             residual = residual - t * (p + bent)
             image = self.smooth(residual)
-            size, last = self.inner(residual, image), size
-            p, along = residual + (size / last) * p, image + (size / last) * along
+            size = self.inner(residual, image)
+        if factor is not None:  # duals that are the slope of the loss, as the step has it
+            x, change = x + residual, change + image
         return x, change
+
+    @property
+    def _patience(self) -> int:
+        """How many iterations cost as much as a factor of a kernel."""
+        return int(SETTINGS.factored * self.problem.n)
+
+    @property
+    def _reads_longer(self) -> bool:
+        """Whether to go through the kernels once, as each step does, takes longer than a factor."""
+        n, m = self.problem.gram.shape
+        return self.problem.loss.elementwise and n <= SETTINGS.read * m
+
+    @property
+    def _is_dense(self) -> bool:
+        """Whether stored kernels, and a loss of one decision value a sample that is no sum, ask for a matrix."""
+        return isinstance(self.kernel, _Symmetric) and not self.problem.loss.elementwise and self.f.ndim == 1
+
+    def _factor(self) -> Factored | None:
+        """Return a preconditioner: for stored kernels of NumPy, and losses that bend in single decision values."""
+        loss, state = self.problem.loss, self.state
+        if not isinstance(self.kernel, _Symmetric) or not loss.elementwise:
+            return None
+        bend = np.zeros(2 * (state.q.size,)) if self.bend is None else self.bend
+        return Factored.of(self.kernel.matrix, loss.curvature(self.f), state.image.g, bend)
+
+    def _dense(self) -> tuple[Array, Array]:
+        """Solve by the matrix ``I + L'' S`` itself."""
+        assert isinstance(self.kernel, _Symmetric)
+        kernel = self.kernel.matrix
+        if self.bend is not None:
+            g = self.state.image.g
+            kernel = kernel + (g @ self.bend) @ g.T
+        matrix = self.problem.loss.curvature_times(self.f, kernel)
+        matrix.flat[:: matrix.shape[0] + 1] += 1.0
+        x = np.linalg.solve(matrix, self.residual)
+        return x, self.smooth(x)
+
+
+class _Symmetric:
+    """A combined kernel as a matrix of NumPy."""
+
+    def __init__(self, matrix: np.ndarray):
+        self.matrix = matrix
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        # a few short rows times a symmetric matrix: half the time of the matrix times a few columns
+        return self.matrix @ x if x.ndim == 1 else (x.T @ self.matrix).T
 
 
 def _combined(problem: Problem, weights: np.ndarray) -> Callable[[Array], Array] | None:
@@ -408,10 +611,7 @@ def _combined(problem: Problem, weights: np.ndarray) -> Callable[[Array], Array]
         return None
     if isinstance(problem.gram, TensorGram):
         return problem.gram.multiplier(weights)
-    kernel = combinable(problem).combine(np.arange(problem.n), weights)
-    turned = namespace(kernel).matrix_transpose
-    # a few short rows times a symmetric matrix: half the time of the matrix times a few columns
-    return lambda x: kernel @ x if x.ndim == 1 else turned(turned(x) @ kernel)
+    return _Symmetric(combinable(problem).combine(np.arange(problem.n), weights))
 
 
 def _stacked(table: Array) -> Array:  # (r,) or (r, c) -> (c r,)
@@ -438,17 +638,23 @@ def _constants(problem: Problem) -> list[Array]:
 
 
 def _search(problem: Problem, state: NewtonCGState, x: Array, slope: float) -> bool:
-    """Go along x as far as the objective falls enough; False where it does not, as seen in floating point."""
+    """Go along x as far as the objective falls enough, and most; False where it does not, as seen in floating point."""
     image = image_of(problem, x)
-    along, bend, t = image.inner(state.image), image.energies(), 1.0
+    along, bend, t, best = image.inner(state.image), image.energies(), 1.0, None
     for _ in range(SETTINGS.halvings):
         q = np.maximum(state.q + t * (2.0 * along + t * bend), 0.0)
         there = state.image.moved(image, t)
         f = there.mixed(state.penalty.weights(q))
         value, bias = _objective(problem, state.penalty, q, f, state.bias)
+        if best is not None and value >= best[0]:
+            break
         if value < state.value + SETTINGS.armijo * t * min(slope, 0.0):
-            state.beta, state.image = state.beta + t * x, there
-            state.q, state.f, state.value, state.bias = q, f, value, bias
-            return True
+            best = value, t, there, q, f, bias
+            if t == 1.0:
+                break
         t *= 0.5
-    return False
+    if best is None:
+        return False
+    state.value, t, state.image, state.q, state.f, state.bias = best
+    state.beta = state.beta + t * x
+    return True
