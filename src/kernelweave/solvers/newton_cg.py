@@ -23,8 +23,8 @@ from .factored import Factored
 class NewtonCGSettings:
     """Constants of Newton's method with conjugate gradients."""
 
-    loose: float = 0.03  #: share of the residual that the first steps leave
-    follows: float = 0.3  #: times the residual over that of the step before: share that a step leaves, at most
+    loose: float = 0.3  #: share of the residual that the first steps leave
+    closer: float = 0.03  #: the same on kernels, which take longer to read than to multiply with
     tightest: float = 1e-8  #: share that any step leaves, at least
     direct: int = 1500  #: unknowns up to which a step is solved by a matrix, on the computer's own processor
     direct_device: int = 12000  #: the same on an accelerator
@@ -32,6 +32,7 @@ class NewtonCGSettings:
     factored: float = 0.02  #: times the samples: iterations that cost as much as a factor of a kernel
     read: float = 50.0  #: times the kernels: samples up to which to read these takes longer than a factor
     exact: float = 1e-9  #: share of the residual that a step with such a factor leaves
+    pure: float = 0.1  #: times tol: share of the objective that it may cost to leave nothing of the residual in duals
     same: float = 1e-2  #: times tol: share of the duals' sum by which feasible ones differ and yet count as the same
     promising: float = 3.0  #: times tol: gap, not at the best scales, from which on the judge is asked
     unjudged: int = 5  #: steps without a judgement, at most
@@ -70,7 +71,6 @@ class NewtonCGState:
     width: float = np.inf
     stuck: int = 0
     barrier: Barrier | None = None  # the weights of l1 on kernels, which are then not those of the penalty followed
-    size: float = np.inf  # of the last step's residual, squared
     hard: bool = False  # whether conjugate gradients took long enough for a factor to pay
     unjudged: int = 0
 
@@ -113,6 +113,7 @@ class NewtonCG(Solver):
 
     def init(self, problem: Problem, start: Any, tol: float) -> NewtonCGState:
         state = begin(problem, start, tol)
+        state.close = SETTINGS.loose if isinstance(state.image, Folded) else SETTINGS.closer
         if state.q.any():
             _lead(problem, state)
         return state
@@ -286,7 +287,7 @@ def _advance_all(problem: Problem, state: NewtonCGState, barrier: Barrier) -> No
         reached, left, bias = _barred(problem, state, weights, move, there, q, f)
         if reached <= value + SETTINGS.rounding * abs(value) or left < gap:
             state.beta, state.image, state.q, state.f, state.bias = there.beta, there, q, f, bias
-            state.barrier, state.stuck = weights, 0
+            state.barrier, state.value, state.stuck = weights, reached - move.cost(weights.shares), 0
             return
         t *= 0.5
     state.stuck += 1
@@ -527,9 +528,6 @@ class _System:
         residual, image = self.residual, self.smooth(self.residual)
         x, change, p, along = (0.0 * residual for _ in range(4))
         size = first = self.inner(residual, image)
-        if self.state.size < np.inf:
-            close = max(min(close, SETTINGS.follows * (first / self.state.size) ** 0.5), SETTINGS.tightest)
-        self.state.size = first
         last, factor, patience = np.inf, None, 0 if self.state.hard or self._reads_longer else self._patience
         for count in range(SETTINGS.iterations):
             if size <= close**2 * first or size <= 0.0:
@@ -553,8 +551,9 @@ class _System:
             residual = residual - t * (p + bent)
             image = self.smooth(residual)
             size = self.inner(residual, image)
-        if factor is not None:  # duals that are the slope of the loss, as the step has it
-            x, change = x + residual, change + image
+        costs = size + self.inner(image, self.curved(image))
+        if factor is not None or costs <= SETTINGS.pure * self.state.tol * abs(self.state.value):
+            x, change = x + residual, change + image  # so that duals are the slope of the loss, as the step has it
         return x, change
 
     @property
