@@ -17,6 +17,7 @@ left out, and says so, where himalaya is not installed.
 
 from __future__ import annotations
 
+import json
 import time
 import warnings
 from contextlib import suppress
@@ -24,7 +25,9 @@ from functools import partial
 
 import numpy as np
 
-from common import capped, load, markdown, number, options, save, save_markdown, standardised
+from common import (
+    RESULTS, capped, in_words, load, made_with, markdown, number, options, save, save_markdown, standardised,
+)  # fmt: skip
 
 TOL = 1e-3
 REPEAT = 3
@@ -174,13 +177,29 @@ def measure(n: int, cases: list[str], rest: int, cap: float) -> list[dict]:
                 found.append(row)
                 said = f"{taken:.2f} s, gap {solution.gap:.1e}, {solution.solver}"
                 print(f"{n} {name}, {label}, C={C:g}: {said}", flush=True)
-        if name.startswith("squared") and "epsilon" not in name:
+        if cap > 0 and name.startswith("squared") and "epsilon" not in name:
             for way in ("random_search", "hyper_gradient"):
                 rival = himalaya(stack, y, test, t, way, cap)
                 print(f"{n} himalaya {way}: {rival or 'not installed: pip install himalaya'}", flush=True)
                 if rival is not None:
                     found.append({"n": n, "task": name, "rival": f"himalaya, {way.replace('_', ' ')}", **rival})
     return found
+
+
+def known(name: str) -> tuple[list[dict], list[dict]]:
+    """The rows measured before, and what they were made with; none where there is no file."""
+    path = RESULTS / f"{name}.json"
+    if not path.exists():
+        return [], []
+    before = json.loads(path.read_text())
+    return before["rows"], before.get("makers", [before["made_with"]])
+
+
+def merged(old: list[dict], new: list[dict]) -> list[dict]:
+    """Rows by size and in the order of the tasks, the new ones in the place of those of the same size and task."""
+    fresh, order = {(r["n"], r["task"], r.get("rival")) for r in new}, list(tasks())
+    rows = [r for r in old if (r["n"], r["task"], r.get("rival")) not in fresh] + new
+    return sorted(rows, key=lambda r: ("rival" in r, r["n"], order.index(r["task"])))
 
 
 def report(rows: list[dict]) -> list[str]:
@@ -210,16 +229,19 @@ def report(rows: list[dict]) -> list[str]:
 def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--rows", default="1000,3000", help="numbers of training rows (default: 1000,3000)")
-    parser.add_argument("--only", default="", help="parts of the names of tasks, by comma (default: all)")
+    only = "parts of the names of tasks, by comma; rows of the others are kept (default: all)"
+    parser.add_argument("--only", default="", help=only)
     args = parser.parse_args()
     sizes = [150] if args.fast else [int(size) for size in args.rows.split(",")]
     cases = [case for case in args.only.split(",") if case]
-    name, rows = "tasks_fast" if args.fast else "tasks", []
+    name = "tasks_fast" if args.fast else "tasks"
+    rows, makers = known(name) if cases else ([], [])
+    makers = [*(maker for maker in makers if maker != made_with()), made_with()]
     for n in sizes:
-        rows += measure(n, cases, 200 if args.fast else TEST, args.cap)
+        rows = merged(rows, measure(n, cases, 200 if args.fast else TEST, args.cap))
         parts = report(rows)
-        save(name, {"rows": rows})
-        save_markdown(name, parts)
+        save(name, {"rows": rows, "makers": makers})
+        save_markdown(name, parts, [in_words(maker) for maker in makers])
     print("\n\n".join(parts))
 
 

@@ -24,12 +24,13 @@ class NewtonCGSettings:
     """Constants of Newton's method with conjugate gradients."""
 
     loose: float = 0.3  #: share of the residual that the first steps leave
-    closer: float = 0.03  #: the same on kernels, which take longer to read than to multiply with
+    closer: float = 0.03  #: the same of several columns on kernels, which take longer to read than to multiply with
     tightest: float = 1e-8  #: share that any step leaves, at least
     direct: int = 1500  #: unknowns up to which a step is solved by a matrix, on the computer's own processor
     direct_device: int = 12000  #: the same on an accelerator
     iterations: int = 400  #: of conjugate gradients in a step, at most
     factored: float = 0.02  #: times the samples: iterations that cost as much as a factor of a kernel
+    dense: float = 0.1  #: the same of a matrix that is not symmetric, and has to be formed
     read: float = 50.0  #: times the kernels: samples up to which to read these takes longer than a factor
     exact: float = 1e-9  #: share of the residual that a step with such a factor leaves
     pure: float = 0.1  #: times tol: share of the objective that it may cost to leave nothing of the residual in duals
@@ -113,7 +114,8 @@ class NewtonCG(Solver):
 
     def init(self, problem: Problem, start: Any, tol: float) -> NewtonCGState:
         state = begin(problem, start, tol)
-        state.close = SETTINGS.loose if isinstance(state.image, Folded) else SETTINGS.closer
+        if isinstance(state.image, Outputs) and problem.loss.several:
+            state.close = SETTINGS.closer
         if state.q.any():
             _lead(problem, state)
         return state
@@ -558,8 +560,8 @@ class _System:
 
     @property
     def _patience(self) -> int:
-        """How many iterations cost as much as a factor of a kernel."""
-        return int(SETTINGS.factored * self.problem.n)
+        """How many iterations cost as much as a factor of a kernel, or as the matrix itself."""
+        return int((SETTINGS.dense if self._is_dense else SETTINGS.factored) * self.problem.n)
 
     @property
     def _reads_longer(self) -> bool:
