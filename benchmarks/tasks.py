@@ -26,7 +26,17 @@ from functools import partial
 import numpy as np
 
 from common import (
-    RESULTS, capped, in_words, load, made_with, markdown, number, options, save, save_markdown, standardised,
+    RESULTS,
+    capped,
+    in_words,
+    load,
+    made_with,
+    markdown,
+    number,
+    options,
+    save,
+    save_markdown,
+    standardised,
 )  # fmt: skip
 
 TOL = 1e-3

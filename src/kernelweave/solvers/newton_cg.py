@@ -132,9 +132,8 @@ class NewtonCG(Solver):
 
     def read(self, problem: Problem, state: NewtonCGState) -> Point:
         weights = _trimmed(problem, state)
-        beta, same = _feasible(problem, state.beta, state.tol)
-        if same and isinstance(state.image, Outputs):
-            return Point(beta, weights, state.q, state.image.mixed(weights))
+        if isinstance(state.image, Outputs) and _promising(problem, state):
+            return Point(problem.feasible(state.beta), weights, state.q, state.image.mixed(weights))
         return Point(problem.feasible(-problem.loss.slope(state.f + state.bias)), weights)
 
     def adapt(self, problem: Problem, state: NewtonCGState, certificate: Certificate) -> Status | None:
