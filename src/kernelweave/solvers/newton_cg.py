@@ -24,7 +24,7 @@ class NewtonCGSettings:
     """Constants of Newton's method with conjugate gradients."""
 
     loose: float = 0.3  #: share of the residual that the first steps leave
-    closer: float = 0.03  #: the same of several columns on kernels, which take longer to read than to multiply with
+    closer: float = 0.03  #: the same on kernels, which take longer to read than to multiply with
     tightest: float = 1e-8  #: share that any step leaves, at least
     direct: int = 1500  #: unknowns up to which a step is solved by a matrix, on the computer's own processor
     direct_device: int = 12000  #: the same on an accelerator
@@ -114,7 +114,7 @@ class NewtonCG(Solver):
 
     def init(self, problem: Problem, start: Any, tol: float) -> NewtonCGState:
         state = begin(problem, start, tol)
-        if isinstance(state.image, Outputs) and problem.loss.several:
+        if isinstance(state.image, Outputs):
             state.close = SETTINGS.closer
         if state.q.any():
             _lead(problem, state)
