@@ -4,7 +4,8 @@ Ours is l1 over one kernel for each column and each pair (`K.effects`, explicit 
 of 1e-2). What the data decide, by cross-validation in the training rows: C from 0.01 to 10; then, at that C, the price
 of pairs over columns, 1, 3, 10 or no pairs at all; then, on small sets, whether these hundreds of kernels do better
 than one on all columns together, linear or Gaussian along C, by more than a standard error over the folds. "columns" is
-the same without pairs. SVC has its C and gamma chosen from 5 x 5 on the same rows. Explainable boosting, HistGradientBoosting and xRFM are as they come.
+the same without pairs. SVC has its C and gamma chosen from 5 x 5 on the same rows. Explainable boosting,
+HistGradientBoosting and xRFM are as they come.
 
 Small sets: --small-splits splits (10), 70 % for training, five folds inside. Large sets: up to --rows training rows and
 5000 others for testing, --splits splits, and choices on a third of up to 2000 training rows held out. Everybody has the
