@@ -70,7 +70,8 @@ def effects(model: Any, top: int = 9, output: int | None = None, figure: Any = N
             _draw_column(axes, shape, value, limits)
         else:
             _draw_pair(axes, shape, value, most)
-        axes.set_title(f"{shorten(effect.name, 30)}  {round(100 * effect.share)} %", loc="left", color=INK, fontsize=9.5)
+        title = f"{shorten(effect.name, 30)}  {round(100 * effect.share)} %"
+        axes.set_title(title, loc="left", color=INK, fontsize=9.5)
     for axes in frames[len(drawn) :]:
         axes.set_visible(False)
     return figure
