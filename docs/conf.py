@@ -32,6 +32,7 @@ myst_heading_anchors = 3
 templates_path = ["_templates"]
 html_theme = "pydata_sphinx_theme"
 html_title = "kernelweave"
+html_context = {"default_mode": "auto"}  # light or dark as the reader's system; without it the theme complains
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_js_files = ["site.js"]
