@@ -46,7 +46,12 @@ def _of_module(tree: ast.Module, spoken_only: bool) -> Iterator[str]:
 
 
 def _speaks(node: ast.AST) -> bool:
-    return isinstance(node, ast.Raise) or (isinstance(node, ast.Call) and ast.unparse(node.func) == "warnings.warn")
+    return isinstance(node, ast.Raise) or warns(node)
+
+
+def warns(node: ast.AST) -> bool:
+    """Whether a piece of code is a call of `warnings.warn`."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "warn"
 
 
 def _text(node: ast.AST) -> str:
