@@ -34,6 +34,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "kernelweave"
 html_context = {"default_mode": "auto"}  # light or dark as the reader's system; without it the theme complains
 html_static_path = ["_static"]
+html_favicon = "_static/favicon.svg"
 html_css_files = ["site.css"]
 html_js_files = ["site.js"]
 html_theme_options = {
