@@ -119,7 +119,7 @@ class PreparedFit:
         return namespace(parts[0]).concat(parts, axis=0)
 
 
-def _sized(assembly: Assembly, options: Options, targets: Targets) -> Assembly:
+def sized(assembly: Assembly, options: Options, targets: Targets) -> Assembly:
     """Return kernels divided by their complexity, if that is asked for."""
     if options.complexity is None:
         return assembly
@@ -463,7 +463,7 @@ class MKLEstimator(Parts):
             samples = counted.sampled(check_random_state(self.random_state))
         self._lacking = self._count_lacking(samples) if self._absent else {}
         loss, dual_sum = self._choose(loss, targets)
-        assembly = _sized(self._assemble(samples, X, options, targets), options, targets)
+        assembly = sized(self._assemble(samples, X, options, targets), options, targets)
         posed = _posed(assembly, options, targets, loss, penalty, dual_sum)
         return replace(posed, sample=self._some_rows(samples, targets))
 
@@ -479,7 +479,7 @@ class MKLEstimator(Parts):
         options = replace(options, psd="trust")  # parts of definite kernels are definite
         targets = self._read_targets(fold.samples, y, weight)
         loss, dual_sum = self._choose(loss, targets)
-        assembly = _sized(fold.scaled(options, targets.weight), options, targets)
+        assembly = sized(fold.scaled(options, targets.weight), options, targets)
         return _posed(assembly, options, targets, loss, penalty, dual_sum)
 
     def _count_lacking(self, X: Any) -> dict[str, int]:
