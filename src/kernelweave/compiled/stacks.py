@@ -71,6 +71,20 @@ def weighted_columns(flat, delta, index, first, last, out):
 
 
 @njit(**FAST)
+def mixed_columns(columns, places, weights, out):
+    """Leave in ``out`` (places, n) the weighted sum over kernels of columns that hold one kernel after the other."""
+    n = out.shape[1]
+    for r in range(places.size):
+        column, target = columns[places[r]], out[r]
+        target[:] = 0.0
+        for k in range(weights.size):
+            weight, part = weights[k], column[k * n : (k + 1) * n]
+            if weight != 0.0:
+                for j in range(n):
+                    target[j] += weight * part[j]
+
+
+@njit(**FAST)
 def energies_joint(stack, beta, support):
     """Energies of duals with a row for each sample; each entry of a kernel is read once."""
     m, c = stack.shape[2], beta.shape[1]

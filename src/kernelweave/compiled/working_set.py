@@ -155,15 +155,16 @@ def least(values, bound, count, marked):
 @njit(**FAST)
 def programme(stack, samples, kernels, block, slot, count, weights, combined, formed, place, made, bend, g,
               hessian, fresh, diagonal, gradient, beta, ridge, lower, upper, kink, eps, budget):  # fmt: skip
-    """Move ``beta`` in its box, its sum held, until no pair violates by more than ``2 eps``; the steps taken.
+    """Move ``beta`` in its box, its sum held, until no pair violates by more than ``2 eps``.
 
+    Return the steps taken, and a sample whose row is lacking and cannot be made from an empty stack, or -1.
     ``gradient`` is that of the quadratic at ``beta``, and is kept so. Pairs are taken among the samples that violate
     most, which stay in the processor's cache; then all slopes move by what those did.
     """
-    n, taken = beta.size, 0
+    n, taken, lacking = beta.size, 0, -1
     rows = hessian if bend.shape[1] > 0 else combined
     rising, falling, marked = np.empty(n), np.empty(n), np.ones(n, np.bool_)
-    while taken < budget:
+    while taken < budget and lacking < 0:
         best, worst = sides(gradient, beta, lower, upper, kink, rising, falling)
         if worst - best <= 2.0 * eps:
             break
@@ -182,6 +183,9 @@ def programme(stack, samples, kernels, block, slot, count, weights, combined, fo
             if wanted < 0:
                 break
             i = some[wanted]
+            if not formed[i] and stack.shape[0] == 0:
+                lacking = i
+                break
             if not fresh[i]:
                 make_row(i, stack, samples, kernels, block, slot, count, weights, combined, formed, place, made,
                          bend, g, hessian, fresh)  # fmt: skip
@@ -199,7 +203,7 @@ def programme(stack, samples, kernels, block, slot, count, weights, combined, fo
         for j in range(some.size):
             gradient[some[j]] += ridge[some[j]] * (new[j] - old[j])
             beta[some[j]] = new[j]
-    return taken
+    return taken, lacking
 
 
 @njit(**FAST)

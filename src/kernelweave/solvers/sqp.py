@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import cholesky
-from ..grams import CombinableGram, EntryGram
+from ..grams import CachedGram, CombinableGram, EntryGram
 from ..losses.base import DualTerms
 from ..penalties import Fixed
 from ..penalties.base import MixingPenalty
@@ -29,6 +29,7 @@ class SQPSettings:
     staged: int = 450  #: the same for l1, whose rounds cost some proximal stages each
     many: int = 64  #: kernels from which only those in play are followed between rounds
     grow: float = 2.5  #: most samples in the next set, per support vector
+    leap: float = 6.0  #: the same on demand, where rounds cost more than samples
     spread: float = 1.2  #: the same per free support vector
     extra: int = 50  #: and besides
     nearly: float = 0.6  #: share of all samples from which the set is all of them
@@ -39,6 +40,7 @@ class SQPSettings:
     spare: float = 0.8  #: share of the tolerance that is always enough
     near: float = 0.03  #: share of the largest energy below it within which a kernel stays in play, at least
     far: float = 0.5  #: and at most; between these it is the gap
+    far_on_demand: float = 0.2  #: the same on demand
     stored: float = 0.3  #: the same share for the kernels that the block holds
     progress: float = 0.7  #: of the distance of the bounds: a round that leaves more has not helped
     behind: float = 0.1  #: share of the gap due to the weights at which a proximal stage is left for the next
@@ -79,6 +81,9 @@ class SQPSettings:
     golden: int = 12  #: trials of the primal's scale
     share: float = 0.15  #: of the stored kernels' bytes that the block may take
     least: int = 2**25  #: bytes that it always may
+    tables: float = 0.5  #: share of the memory for kernels on demand that tables between samples may take, columns the rest
+    few_rows: int = 100  #: samples whose tables are always allowed
+    batch: int = 128  #: rows computed at a time on demand
 
 
 SETTINGS = SQPSettings()
@@ -89,7 +94,8 @@ EMPTY = np.empty((0, 0, 0))
 class Block:
     """Kernels between the samples of a working set, rows filled when first touched.
 
-    Where they do not fit, or entries cannot be read one by one, there are none, and sums of kernels are formed whole.
+    Kernels on demand have columns of their own among these samples. Where entries cannot be read one by one, there are
+    none, and sums of kernels are formed whole.
     """
 
     samples: np.ndarray  # (u,)
@@ -100,6 +106,12 @@ class Block:
     held: bool = False
     stack: np.ndarray = field(default_factory=lambda: EMPTY)  # the stored kernels
     scale: np.ndarray = field(default_factory=lambda: np.empty(0))  # (b,)
+    columns: CachedGram | None = None  # of the samples and kernels, computed when asked for
+
+    @property
+    def whole(self) -> bool:
+        """Whether sums of kernels are formed whole."""
+        return not self.held and self.columns is None
 
 
 @dataclass
@@ -159,7 +171,11 @@ class SQPState:
     @property
     def dtype(self) -> Any:
         """Precision of the block."""
-        return np.float32 if self.tol >= SETTINGS.fine else np.float64
+        return _precision(self.tol)
+
+
+def _precision(tol: float) -> Any:
+    return np.float32 if tol >= SETTINGS.fine else np.float64
 
 
 class SQP(Solver):
@@ -196,14 +212,15 @@ class SQP(Solver):
             state.beta = _snapped(start, state.box)
         if state.beta.any():
             self.refresh(problem, state)
-        few = _first_size(problem)
+        few = min(_first_size(problem), largest_set(problem, tol))
         samples = _first_samples(state.box.linear, few)
         if start is not None and start.any():
             state.penalty = problem.penalty.stage(state.q, strength=SETTINGS.pull)
             state.weights = state.penalty.weights(state.q)
             state.judge = n > few
         if not state.judge:
-            _open(problem, state, np.union1d(samples, np.flatnonzero(state.beta)), np.arange(m))
+            both = np.union1d(samples, np.flatnonzero(state.beta))
+            _open(problem, state, both if both.size <= largest_set(problem, tol) else samples, np.arange(m))
         return state
 
     def lean(self, problem: Problem, state: SQPState, weights: np.ndarray) -> None:
@@ -246,15 +263,15 @@ class SQP(Solver):
         state.goal = max(min(goal, 0.1 * state.goal) if state.still else goal, least)
         gap = width / size if size else 1.0
         _hold_back(problem.penalty, state, max(SETTINGS.pull, SETTINGS.pace / max(gap, 1e-300)))
-        kernels, stored = _in_play(state, gap)
-        samples = _chosen(state)
+        far = SETTINGS.far_on_demand if problem.gram.on_demand else SETTINGS.far
+        kernels, stored = _in_play(state, min(gap, far))
+        samples = _chosen(state, largest_set(problem, state.tol), problem.gram.on_demand)
         _learn(problem, state, kernels, samples)
         _open(problem, state, samples, kernels, stored)
         return None
 
     def refresh(self, problem: Problem, state: SQPState) -> None:
-        support = np.flatnonzero(state.beta)
-        state.g = combinable(problem).weighted_columns(state.beta[support], support)
+        state.g = combinable(problem).products(state.beta)
         state.q = np.maximum(state.beta @ state.g, 0.0)
         state.known[:] = True
 
@@ -286,7 +303,15 @@ def _first_samples(linear: np.ndarray, count: int) -> np.ndarray:
     return np.sort(np.concatenate([one[:half], other[: count - half]]))
 
 
-def _chosen(state: SQPState) -> np.ndarray:
+def largest_set(problem: Problem, tol: float) -> int:
+    """Return the most samples whose combined kernel and Hessian fit: all, where kernels are stored."""
+    if not isinstance(problem.gram, CachedGram):
+        return problem.n
+    room = SETTINGS.tables * problem.gram.own_memory / (2 * np.dtype(_precision(tol)).itemsize)
+    return min(max(int(room**0.5), SETTINGS.few_rows), problem.n)
+
+
+def _chosen(state: SQPState, largest: int, on_demand: bool) -> np.ndarray:
     """Return the samples that are free, violate optimality or are near it, the worst first if they are many."""
     beta, box = state.beta, state.box
     gradient = _gradient(state)
@@ -294,12 +319,18 @@ def _chosen(state: SQPState) -> np.ndarray:
     up, down, level = beta < box.upper, beta > box.lower, _conditions(gradient, beta, box)[0]
     score = np.maximum(np.where(up, level - rising, -np.inf), np.where(down, falling - level, -np.inf))
     free = up & down & (rising == falling)
-    score[free] = np.inf
-    found = np.flatnonzero(score > -(SETTINGS.wide if state.still else SETTINGS.margin) * state.unit)
-    most = max(SETTINGS.grow * np.count_nonzero(beta), SETTINGS.spread * np.count_nonzero(free) + SETTINGS.extra)
-    if found.size > most and not state.still:
-        found = np.sort(found[np.argpartition(-score[found], int(most))[: int(most)]])
-    return found if 2 <= found.size < SETTINGS.nearly * beta.size else np.arange(beta.size)
+    found = np.flatnonzero(free | (score > -(SETTINGS.wide if state.still else SETTINGS.margin) * state.unit))
+    grow = SETTINGS.leap if on_demand else SETTINGS.grow
+    most = max(grow * np.count_nonzero(beta), SETTINGS.spread * np.count_nonzero(free) + SETTINGS.extra)
+    most = min(beta.size if state.still else int(most), largest)
+    if np.count_nonzero(free) < most:
+        score[free] = np.inf
+    if found.size < 2 or (not on_demand and min(found.size, most) >= SETTINGS.nearly * beta.size):
+        found = np.arange(beta.size)
+        most = largest
+    if found.size > most:
+        found = np.sort(found[np.argpartition(-score[found], most)[:most]])
+    return found
 
 
 def _in_play(state: SQPState, gap: float) -> tuple[np.ndarray, np.ndarray]:
@@ -308,7 +339,7 @@ def _in_play(state: SQPState, gap: float) -> tuple[np.ndarray, np.ndarray]:
     Kernels with a weight or with an energy near the largest; while rounds do not help, those of the last round too.
     """
     m, every, cut = state.q.size, np.arange(state.q.size), SETTINGS.trim * state.tol
-    near = 1.0 - float(np.clip(gap, SETTINGS.near, SETTINGS.far))
+    near = 1.0 - max(gap, SETTINGS.near)
     found = np.union1d(np.flatnonzero(state.weights), state.penalty.active(state.q, cut, near))
     if not state.helped:
         found = np.union1d(found, state.local.kernels)
@@ -328,7 +359,7 @@ def _learn(problem: Problem, state: SQPState, kernels: np.ndarray, samples: np.n
         state.g[:, fresh] = combinable(problem).weighted_columns(state.beta[support], support, None, fresh)
         state.known[fresh] = True
     every = state.q.size <= SETTINGS.many and samples.size < state.beta.size and bool(state.known.all())
-    if not every and not problem.gram.on_demand:
+    if not every or problem.gram.on_demand:
         state.known[:] = False
         state.known[kernels] = True
 
@@ -349,7 +380,7 @@ def _open(
     """Begin a round on some samples and kernels."""
     block = _block(problem, state, samples, kernels, kernels if stored is None else stored)
     samples = block.samples
-    u, m, dtype = samples.size, state.q.size, state.dtype if block.held else np.float64
+    u, m, dtype = samples.size, state.q.size, np.float64 if block.whole else state.dtype
     penalty = state.penalty if kernels.size == m else state.penalty.restrict(kernels, m)
     state.block = block
     state.local = Local(
@@ -357,7 +388,7 @@ def _open(
         state.g[np.ix_(samples, kernels)], state.q[kernels],
         state.diagonal[np.ix_(samples, kernels)], np.searchsorted(block.kernels, kernels),
         np.empty((u, u), dtype=dtype), np.zeros(u, dtype=bool), np.empty((u, u), dtype=dtype),
-        np.full(u, -1) if block.held else np.arange(u), np.zeros(1, dtype=np.int64),
+        np.arange(u) if block.whole else np.full(u, -1), np.zeros(1, dtype=np.int64),
     )  # fmt: skip
 
 
@@ -365,11 +396,12 @@ def _block(problem: Problem, state: SQPState, samples: np.ndarray, kernels: np.n
     """Return the block of a round: the last one with some samples more, where that does, or an empty one."""
     from ..compiled import working_set as engine
 
-    gram: Any = problem.gram
+    gram, old = problem.gram, getattr(state, "block", None)
+    if isinstance(gram, CachedGram):
+        return _block_on_demand(gram, state, old, samples, kernels)
     if not isinstance(gram, EntryGram) or gram.stored is None:
         return Block(samples, kernels, EMPTY, np.arange(samples.size), np.zeros(1, dtype=np.int64))
     stack, scale = gram.stored
-    old = getattr(state, "block", None)
     if old is not None and old.held and np.isin(kernels, old.kernels).all():
         joining = np.setdiff1d(samples, old.samples)
         size = old.samples.size + joining.size
@@ -386,6 +418,19 @@ def _block(problem: Problem, state: SQPState, samples: np.ndarray, kernels: np.n
     return Block(samples, stored, entries, np.full(room, -1), np.zeros(1, dtype=np.int64), True, stack, scale[stored])
 
 
+def _block_on_demand(
+    gram: CachedGram, state: SQPState, old: Block | None, samples: np.ndarray, kernels: np.ndarray
+) -> Block:
+    """Return the last block, where a round needs no other samples and kernels, or a new one without columns yet."""
+    if old is not None and np.isin(kernels, old.kernels).all() and np.isin(samples, old.samples).all():
+        if old.samples.size <= 1.4 * samples.size:
+            return old
+    state.block = state.local = None  # let go of before there is another
+    columns = gram.among(samples, kernels, (1.0 - SETTINGS.tables) * gram.own_memory, state.dtype)
+    none = np.empty((0, 0, 0), dtype=state.dtype)
+    return Block(samples, kernels, none, np.full(samples.size, -1), np.zeros(1, dtype=np.int64), columns=columns)
+
+
 def _close(problem: Problem, state: SQPState) -> None:
     """End a round: move all products by what its samples did."""
     local, samples, m = state.local, state.block.samples, state.q.size
@@ -398,11 +443,11 @@ def _close(problem: Problem, state: SQPState) -> None:
         return
     index, moved = samples[changed], local.beta[changed]
     delta = moved - state.beta[index]
-    if np.count_nonzero(state.known) == local.kernels.size and not problem.gram.on_demand:
+    if np.count_nonzero(state.known) == local.kernels.size:
         _spread(problem, state, index, delta)
         state.beta[index] = moved
         if local.kernels.size < m:
-            state.q = np.maximum(problem.gram.energies(state.beta), 0.0)
+            _learn_energies(problem, state)
         return
     columns = combinable(problem).weighted_columns(delta, index)
     along, bend = delta @ state.g[index], np.maximum(delta @ columns[index], 0.0)
@@ -413,6 +458,15 @@ def _close(problem: Problem, state: SQPState) -> None:
     state.beta[index] = moved if t == 1.0 else state.beta[index] + t * delta
     state.g += columns if t == 1.0 else t * columns
     state.q = np.maximum(state.q + t * (2.0 * along + t * bend), 0.0)
+
+
+def _learn_energies(problem: Problem, state: SQPState) -> None:
+    """Have the energies of kernels that the round did not follow."""
+    if not isinstance(problem.gram, CachedGram):
+        state.q = np.maximum(problem.gram.energies(state.beta), 0.0)
+        return
+    others = np.setdiff1d(np.arange(state.q.size), state.local.kernels)
+    state.q[others] = np.maximum(problem.gram.energies(state.beta, others)[others], 0.0)
 
 
 def _spread(problem: Problem, state: SQPState, index: np.ndarray, delta: np.ndarray) -> None:
@@ -470,8 +524,8 @@ def _recombine(problem: Problem, state: SQPState, weights: np.ndarray) -> None:
         if apart <= (SETTINGS.stale if state.tol >= SETTINGS.fine else 0.0) * float(np.abs(weights).sum()):
             return
     local.weights = np.where(weights > SETTINGS.faint * weights.max(initial=0.0), weights, 0.0)
-    local.formed[:] = not state.block.held
-    if not state.block.held:
+    local.formed[:] = state.block.whole
+    if state.block.whole:
         full = np.zeros(state.q.size)
         full[local.kernels] = local.weights
         local.combined = combinable(problem).combine(state.block.samples, full)
@@ -534,7 +588,7 @@ class _Programme:
                 self.diagonal += np.einsum("ik,ik->i", bend, g)
                 self.bend, self.g = (np.ascontiguousarray(table, dtype=dtype) for table in (bend, g))
         fresh = local.formed.copy() if self.bend.shape[1] == 0 else np.zeros(beta.size, dtype=bool)
-        weights = np.zeros(block.kernels.size, dtype=dtype)
+        weights = self.weights = np.zeros(block.kernels.size, dtype=dtype)
         weights[local.place] = local.weights
         weights *= block.scale.astype(dtype) if block.held else 1.0
         self.rows = (
@@ -548,14 +602,44 @@ class _Programme:
 
         box, n, taken = self.box, self.beta.size, 0
         bounds = (box.ridge, box.lower, box.upper, box.kink)
-        budget = max(SETTINGS.budget * n, SETTINGS.quick)
+        budget, turn = max(SETTINGS.budget * n, SETTINGS.quick), max(SETTINGS.turn * n, SETTINGS.quick)
+        left = turn
         while taken < budget:
-            turn = min(max(SETTINGS.turn * n, SETTINGS.quick), budget - taken)
-            steps = programme(*self.rows, self.diagonal, self.gradient, self.beta, *bounds, eps, turn)
-            taken += steps
-            if steps < turn or not self.on_free():
+            steps, lacking = programme(*self.rows, self.diagonal, self.gradient, self.beta, *bounds, eps, left)
+            taken, left = taken + steps, left - steps
+            if lacking >= 0:
+                self.form(self.likely(lacking, eps))
+            elif left > 0 or not self.on_free():
                 break
+            else:
+                left = min(turn, budget - taken)
         return taken
+
+    def likely(self, wanted: int, eps: float) -> np.ndarray:
+        """Return a sample whose row is wanted, and those that will want theirs next: they violate most."""
+        beta, box, formed = self.beta, self.box, self.state.local.formed
+        rising, falling = box.directed(self.gradient, beta)
+        rising, falling = np.where(beta < box.upper, rising, np.inf), np.where(beta > box.lower, falling, -np.inf)
+        score = np.where(formed, -np.inf, np.maximum(falling.max() - rising, falling - rising.min()))
+        score[wanted] = np.inf
+        found = np.flatnonzero(score > 2.0 * eps)
+        if found.size > SETTINGS.batch:
+            found = found[np.argpartition(-score[found], SETTINGS.batch)[: SETTINGS.batch]]
+        return found
+
+    def form(self, index: np.ndarray) -> None:
+        """Compute rows of the combined kernel, on demand."""
+        local, columns = self.state.local, self.state.block.columns
+        index = index[~local.formed[index]]
+        if columns is None or index.size == 0:
+            return
+        new = index[local.row[index] < 0]
+        local.row[new] = local.made[0] + np.arange(new.size)
+        local.made[0] += new.size
+        for first in range(0, index.size, SETTINGS.batch):
+            some = index[first : first + SETTINGS.batch]
+            local.combined[local.row[some]] = columns.mixed_columns(some, self.weights)
+        local.formed[index] = True
 
     def correction(self, delta: np.ndarray) -> np.ndarray:
         """Return the part of the Hessian times ``delta`` that is due to the weights' own change."""
@@ -569,6 +653,7 @@ class _Programme:
         free = np.flatnonzero((beta > box.lower) & (beta < box.upper) & ((beta != 0) | (box.kink == 0)))
         if free.size < 2:
             return False
+        self.form(free)
         make_rows(free, *self.rows)
         rows = (self.state.local.hessian if self.bend.shape[1] else self.state.local.combined)[
             self.state.local.row[free]
@@ -677,6 +762,8 @@ def _advance(
     elif block.held:
         columns = _block_products(block, index, delta[index])
         columns = columns if local.place.size == block.kernels.size else columns[:, local.place]
+    elif block.columns is not None:
+        columns = block.columns.weighted_columns(delta[index], index)[:, local.place]
     else:
         samples = block.samples
         columns = combinable(problem).weighted_columns(delta[index], samples[index], samples, local.kernels)
