@@ -41,6 +41,7 @@ class SQPSettings:
     near: float = 0.03  #: share of the largest energy below it within which a kernel stays in play, at least
     far: float = 0.5  #: and at most; between these it is the gap
     far_on_demand: float = 0.2  #: the same on demand
+    slight: float = 0.05  #: share of the gap below which a kernel's share counts for nothing, on demand
     stored: float = 0.3  #: the same share for the kernels that the block holds
     progress: float = 0.7  #: of the distance of the bounds: a round that leaves more has not helped
     behind: float = 0.1  #: share of the gap due to the weights at which a proximal stage is left for the next
@@ -81,8 +82,8 @@ class SQPSettings:
     golden: int = 12  #: trials of the primal's scale
     share: float = 0.15  #: of the stored kernels' bytes that the block may take
     least: int = 2**25  #: bytes that it always may
-    tables: float = 0.5  #: share of the memory for kernels on demand that tables between samples may take, columns the rest
-    few_rows: int = 100  #: samples whose tables are always allowed
+    tables: float = 0.5  #: share of the memory that the combined kernel may take on demand; columns have the rest
+    few_rows: int = 100  #: samples whose combined kernel is always allowed
     batch: int = 128  #: rows computed at a time on demand
 
 
@@ -131,8 +132,7 @@ class Local:
     place: np.ndarray  # (a,) where the block has the kernels
     combined: np.ndarray  # (u, u) rows of the kernel at `weights`
     formed: np.ndarray  # (u,) those that are there
-    hessian: np.ndarray  # (u, u)
-    row: np.ndarray  # (u,) row of each sample in these, -1 where it has none
+    row: np.ndarray  # (u,) row of each sample in it, -1 where it has none
     made: np.ndarray  # (1,) rows that are given
     weights: np.ndarray | None = None  # (a,)
     image: np.ndarray | None = None  # (u,) the combined kernel times the last step, where one programme was all of it
@@ -263,8 +263,7 @@ class SQP(Solver):
         state.goal = max(min(goal, 0.1 * state.goal) if state.still else goal, least)
         gap = width / size if size else 1.0
         _hold_back(problem.penalty, state, max(SETTINGS.pull, SETTINGS.pace / max(gap, 1e-300)))
-        far = SETTINGS.far_on_demand if problem.gram.on_demand else SETTINGS.far
-        kernels, stored = _in_play(state, min(gap, far))
+        kernels, stored = _in_play(state, gap, problem.gram.on_demand)
         samples = _chosen(state, largest_set(problem, state.tol), problem.gram.on_demand)
         _learn(problem, state, kernels, samples)
         _open(problem, state, samples, kernels, stored)
@@ -304,10 +303,10 @@ def _first_samples(linear: np.ndarray, count: int) -> np.ndarray:
 
 
 def largest_set(problem: Problem, tol: float) -> int:
-    """Return the most samples whose combined kernel and Hessian fit: all, where kernels are stored."""
+    """Return the most samples whose combined kernel fits: all, where kernels are stored."""
     if not isinstance(problem.gram, CachedGram):
         return problem.n
-    room = SETTINGS.tables * problem.gram.own_memory / (2 * np.dtype(_precision(tol)).itemsize)
+    room = SETTINGS.tables * problem.gram.own_memory / np.dtype(_precision(tol)).itemsize
     return min(max(int(room**0.5), SETTINGS.few_rows), problem.n)
 
 
@@ -321,8 +320,8 @@ def _chosen(state: SQPState, largest: int, on_demand: bool) -> np.ndarray:
     free = up & down & (rising == falling)
     found = np.flatnonzero(free | (score > -(SETTINGS.wide if state.still else SETTINGS.margin) * state.unit))
     grow = SETTINGS.leap if on_demand else SETTINGS.grow
-    most = max(grow * np.count_nonzero(beta), SETTINGS.spread * np.count_nonzero(free) + SETTINGS.extra)
-    most = min(beta.size if state.still else int(most), largest)
+    wanted = max(grow * np.count_nonzero(beta), SETTINGS.spread * np.count_nonzero(free) + SETTINGS.extra)
+    most = min(beta.size if state.still else int(wanted), largest)
     if np.count_nonzero(free) < most:
         score[free] = np.inf
     if found.size < 2 or (not on_demand and min(found.size, most) >= SETTINGS.nearly * beta.size):
@@ -333,14 +332,18 @@ def _chosen(state: SQPState, largest: int, on_demand: bool) -> np.ndarray:
     return found
 
 
-def _in_play(state: SQPState, gap: float) -> tuple[np.ndarray, np.ndarray]:
+def _in_play(state: SQPState, gap: float, on_demand: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return the kernels that the next round follows, and those that its block holds.
 
     Kernels with a weight or with an energy near the largest; while rounds do not help, those of the last round too.
+    On demand, a weight that matters.
     """
     m, every, cut = state.q.size, np.arange(state.q.size), SETTINGS.trim * state.tol
-    near = 1.0 - max(gap, SETTINGS.near)
-    found = np.union1d(np.flatnonzero(state.weights), state.penalty.active(state.q, cut, near))
+    near = 1.0 - float(np.clip(gap, SETTINGS.near, SETTINGS.far_on_demand if on_demand else SETTINGS.far))
+    if on_demand:
+        found = state.penalty.active(state.q, max(cut, SETTINGS.slight * gap), near)
+    else:
+        found = np.union1d(np.flatnonzero(state.weights), state.penalty.active(state.q, cut, near))
     if not state.helped:
         found = np.union1d(found, state.local.kernels)
     if state.wary:
@@ -387,7 +390,7 @@ def _open(
         kernels, state.box.take(samples), penalty, state.beta[samples],
         state.g[np.ix_(samples, kernels)], state.q[kernels],
         state.diagonal[np.ix_(samples, kernels)], np.searchsorted(block.kernels, kernels),
-        np.empty((u, u), dtype=dtype), np.zeros(u, dtype=bool), np.empty((u, u), dtype=dtype),
+        np.empty((u, u), dtype=dtype), np.zeros(u, dtype=bool),
         np.arange(u) if block.whole else np.full(u, -1), np.zeros(1, dtype=np.int64),
     )  # fmt: skip
 
@@ -422,10 +425,9 @@ def _block_on_demand(
     gram: CachedGram, state: SQPState, old: Block | None, samples: np.ndarray, kernels: np.ndarray
 ) -> Block:
     """Return the last block, where a round needs no other samples and kernels, or a new one without columns yet."""
-    if old is not None and np.isin(kernels, old.kernels).all() and np.isin(samples, old.samples).all():
-        if old.samples.size <= 1.4 * samples.size:
-            return old
-    state.block = state.local = None  # let go of before there is another
+    near = old is not None and old.samples.size <= 1.4 * samples.size and np.isin(samples, old.samples).all()
+    if old is not None and near and np.isin(kernels, old.kernels).all():
+        return old
     columns = gram.among(samples, kernels, (1.0 - SETTINGS.tables) * gram.own_memory, state.dtype)
     none = np.empty((0, 0, 0), dtype=state.dtype)
     return Block(samples, kernels, none, np.full(samples.size, -1), np.zeros(1, dtype=np.int64), columns=columns)
@@ -576,7 +578,7 @@ class _Programme:
         local, block = state.local, state.block
         self.box, self.gradient, self.beta, self.state = local.box, gradient, beta, state
         assert local.weights is not None
-        dtype = local.hessian.dtype
+        dtype = local.combined.dtype
         self.diagonal = local.diagonal @ local.weights + local.box.ridge
         self.bend = self.g = np.empty((beta.size, 0), dtype=dtype)
         if not local.penalty.fixed:
@@ -587,13 +589,12 @@ class _Programme:
                 bend, g = (bend, local.g) if kept.size == own.size else (bend[:, kept], local.g[:, kept])
                 self.diagonal += np.einsum("ik,ik->i", bend, g)
                 self.bend, self.g = (np.ascontiguousarray(table, dtype=dtype) for table in (bend, g))
-        fresh = local.formed.copy() if self.bend.shape[1] == 0 else np.zeros(beta.size, dtype=bool)
         weights = self.weights = np.zeros(block.kernels.size, dtype=dtype)
         weights[local.place] = local.weights
         weights *= block.scale.astype(dtype) if block.held else 1.0
         self.rows = (
             block.stack, block.samples, block.kernels, block.entries, block.slot, block.count, weights,
-            local.combined, local.formed, local.row, local.made, self.bend, self.g, local.hessian, fresh,
+            local.combined, local.formed, local.row, local.made,
         )  # fmt: skip
 
     def solve(self, eps: float) -> int:
@@ -601,11 +602,11 @@ class _Programme:
         from ..compiled.working_set import programme
 
         box, n, taken = self.box, self.beta.size, 0
-        bounds = (box.ridge, box.lower, box.upper, box.kink)
+        bounds, model = (box.ridge, box.lower, box.upper, box.kink), (self.bend, self.g, self.diagonal)
         budget, turn = max(SETTINGS.budget * n, SETTINGS.quick), max(SETTINGS.turn * n, SETTINGS.quick)
         left = turn
         while taken < budget:
-            steps, lacking = programme(*self.rows, self.diagonal, self.gradient, self.beta, *bounds, eps, left)
+            steps, lacking = programme(*self.rows, *model, self.gradient, self.beta, *bounds, eps, left)
             taken, left = taken + steps, left - steps
             if lacking >= 0:
                 self.form(self.likely(lacking, eps))
@@ -655,11 +656,9 @@ class _Programme:
             return False
         self.form(free)
         make_rows(free, *self.rows)
-        rows = (self.state.local.hessian if self.bend.shape[1] else self.state.local.combined)[
-            self.state.local.row[free]
-        ]
+        rows = self.state.local.combined[self.state.local.row[free]]
         part, sign = box.take(free), np.sign(beta[free])
-        square = rows[:, free].astype(float)
+        square = rows[:, free] + self.bend[free].astype(float) @ self.g[free].T
         jitter = SETTINGS.jitter if rows.dtype == np.float64 else SETTINGS.jitter**0.5
         square.flat[:: free.size + 1] += part.ridge + jitter * float(self.diagonal.mean())
         solve = cholesky(square)
@@ -673,7 +672,7 @@ class _Programme:
         for halving in range(SETTINGS.halvings):
             moved = _cut_off(beta[free] + 0.5**halving * step, low, high, float(beta[free].sum()))
             delta = moved - beta[free]
-            change = delta @ rows
+            change = delta @ rows + self.g @ (delta @ self.bend[free])
             change[free] += part.ridge * delta
             if float(slope @ delta) + 0.5 * float(delta @ change[free]) < 0.0:
                 beta[free] = moved
