@@ -66,7 +66,8 @@ def ours(X, y, C: float, solver: str, memory: float, cap: float) -> dict:
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
     heaviest = bank()[int(np.argmax(clf.weights_))]
     return {
-        "seconds": seconds, "cpu": cpu, "gap": clf.dual_gap_, "cut": clf.dual_gap_ > GAP, "before": before, "peak": peak(),
+        "seconds": seconds, "cpu": cpu, "gap": clf.dual_gap_, "cut": clf.dual_gap_ > GAP, "before": before,
+        "peak": peak(),
         "objective": clf.objective_, "kernels": int(np.count_nonzero(clf.weights_)), "support": clf.support_.size,
         "hit_rate": clf.history_.hit_rate[-1], "storage": clf.storage_,
         "heaviest": {"gamma": heaviest.gamma, "on": heaviest.on},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from copy import deepcopy
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,8 +18,8 @@ from kernelweave import kernels as K
 from kernelweave.assemble import memory
 from kernelweave.grams import CachedGram
 from kernelweave.kernels import vector
-from kernelweave.solvers import sqp
 from kernelweave.solvers.choose import choose
+from kernelweave.solvers.sqp_rounds import largest_set
 
 N, D = 70, 6
 
@@ -295,16 +294,14 @@ def test_single_precision_columns_do_not_limit_the_answer(solver, penalty):
 
 @pytest.mark.parametrize("loss", [losses.Hinge(), losses.Squared(), losses.EpsilonInsensitive(0.1)], ids=str)
 @pytest.mark.parametrize("penalty", [penalties.L1(), penalties.Lp(2.0)], ids=str)
-def test_working_sets_within_little_memory_find_the_same_optimum(penalty, loss, monkeypatch):
+def test_working_sets_within_little_memory_find_the_same_optimum(penalty, loss, set_sqp):
     X, y = points(7, n=160)
     bank = bank_on(X)
     reference = solve(Problem(DenseGram(stored(bank, X)), loss.bind(y, 2.0), penalty), tol=1e-5)
-    monkeypatch.setattr(
-        "kernelweave.solvers.sqp.SETTINGS", replace(sqp.SETTINGS, first=20, small=0, staged=0, few_rows=2)
-    )
+    set_sqp(first=20, small=0, staged=0, few_rows=2)
     gram = cached(bank, X, 2)
     problem = Problem(gram, loss.bind(y, 2.0), penalty)
-    assert sqp.largest_set(problem, 1e-4) < 60
+    assert largest_set(problem, 1e-4) < 60
     found = solve(problem, "sqp", tol=1e-4)
     assert found.converged
     assert found.certificate.lower <= reference.certificate.upper * (1 + 1e-12)

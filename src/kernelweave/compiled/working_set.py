@@ -24,6 +24,12 @@ ROUGH = 0.25  # share of the violation to which that is done
 def fill_row(stack, samples, kernels, i, first, row):
     """Copy the chosen kernels between sample i of the set and those from ``first`` on into ``row`` (set, kernels)."""
     source = stack[samples[i]]
+    if stack.strides[2] > stack.strides[1]:  # one kernel after the other
+        for k in range(kernels.size):
+            column = source[:, kernels[k]]
+            for j in range(first, samples.size):
+                row[j, k] = column[samples[j]]
+        return
     base, size, whole = source.ctypes.data, stack.shape[2] * source.itemsize, kernels.size == stack.shape[2]
     for j in range(first, samples.size):
         if size <= FETCHED and j + AHEAD < samples.size:
@@ -59,6 +65,13 @@ def hold_row(i, stack, samples, kernels, block, slot, count):
 @njit(**FAST)
 def mix_stored(source, samples, kernels, weights, out):
     """Weighted sum over the kernels at each sample of the set, from a row of the stack."""
+    if source.strides[1] > source.strides[0]:  # one kernel after the other
+        out[:] = 0.0
+        for k in range(kernels.size):
+            column, weight = source[:, kernels[k]], weights[k]
+            for j in range(samples.size):
+                out[j] += weight * column[samples[j]]
+        return
     base, size, whole = source.ctypes.data, source.shape[1] * source.itemsize, kernels.size == source.shape[1]
     for j in range(samples.size):
         if size <= FETCHED and j + AHEAD < samples.size:

@@ -21,7 +21,8 @@ from .newton_cg import NewtonCG
 from .proximal import Proximal
 from .rows import Rows
 from .smo import SMO
-from .sqp import SQP, largest_set
+from .sqp import SQP
+from .sqp_rounds import largest_set
 from .ssnal import SsNAL
 
 
