@@ -80,7 +80,7 @@ def draw(seed):
         "labels": pick(["noisy", "random", "separable", "unbalanced", "words"]),
         "tol": pick([1e-3, 1e-3, 1e-2, 1e-6]),
         "intercept": pick(["auto", "auto", "auto", False]),
-        "max_time": pick([None, 0.2, 0.5, 0.5]),
+        "max_time": pick([None, 0.1, 0.1, 0.1, 0.1, 0.2, 0.2, 0.2, 0.5, 0.5]),
     }
 
 
@@ -154,7 +154,7 @@ def penalty_of(spec):
 
 def time_of(spec):
     """Return the seconds a fit is given; only "auto" promises to end without."""
-    return 2.0 if spec["solver"] != "auto" and spec["max_time"] is None else spec["max_time"]
+    return 1.0 if spec["solver"] != "auto" and spec["max_time"] is None else spec["max_time"]
 
 
 def estimator_of(spec):
