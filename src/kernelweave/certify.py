@@ -64,15 +64,28 @@ def certify(problem: Problem, point: Point, *, trust: bool = False, rescale: boo
         beta = problem.feasible(beta)
         q, f = problem.gram.energies_and_decision(beta, point.weights)
         errors = NO_ERRORS if trust else _errors(problem, beta, point.weights)
-    most = errors.raised(q)
-    lower, dual_scale = dual_value(problem, beta, most)
-    upper, scale, intercept = primal_value(problem, point.weights, most, f, lower, rescale, errors)
+    lower, dual_scale = dual_value(problem, beta, errors.raised(q))
+    of_model = errors
+    if point.coef is not None:
+        q, f, of_model = _model(problem, point, trust)
+    most = of_model.raised(q)
+    upper, scale, intercept = primal_value(problem, point.weights, most, f, lower, rescale, of_model)
     below, above = 0.0, 0.0
     if errors.share:
         below = errors.of_dual(problem, beta, dual_scale, intercept)
         above = upper - primal_value(problem, point.weights, q, f, rescale=False, at=scale)[0]
     rounding = _rounding(problem, point.weights)
     return Certificate(lower - below, upper, scale, intercept, dual_scale, rounding, below + max(above, 0.0))
+
+
+def _model(problem: Problem, point: Point, trust: bool) -> tuple[Any, Array, Errors]:
+    """Return energies and decision values of coefficients other than the duals, and what rounding did to them."""
+    coef = point.coef
+    assert coef is not None
+    if trust and point.coef_q is not None and point.f is not None:
+        return point.coef_q, point.f, NO_ERRORS
+    q, f = problem.gram.energies_and_decision(coef, point.weights)
+    return q, f, NO_ERRORS if trust else _errors(problem, coef, point.weights)
 
 
 @dataclass(frozen=True)

@@ -79,16 +79,23 @@ class Cox(Loss):
         return risk.mass(f) - risk.events
 
     def curvature_times(self, f: Array, x: Array, y: Array, C: Array) -> Array:
+        """Second derivative of the total loss times ``x``, or times each column of a table."""
         risk, xp = _Risk.of(y, C), namespace(f)
         sums = risk.log_sums(f)
         top = float(xp.max(f + risk.log_weight))
+
+        def rows(values: Array) -> Array:
+            return values if x.ndim == 1 else values[:, None]
+
         share = xp.exp(xp.take(f + risk.log_weight, risk.order) - top)
-        below = xp.flip(xp.cumulative_sum(xp.flip(share * xp.take(x, risk.order))))
+        shared = rows(share) * xp.take(x, risk.order, axis=0)
+        below = xp.flip(xp.cumulative_sum(xp.flip(shared, axis=0), axis=0), axis=0)
         inside = xp.exp(sums[1:] - top) + TINY
-        mean = xp.take(below, risk.starts) / inside  # of x over the samples at risk, by share
-        pulled = xp.cumulative_sum(risk.deaths / inside * mean)
-        pulled = xp.concat([0.0 * pulled[:1], pulled])
-        return risk.mass(f) * x - xp.exp(f + risk.log_weight - top) * xp.take(pulled, risk.group)
+        mean = xp.take(below, risk.starts, axis=0) / rows(inside)  # of x over the samples at risk, by share
+        pulled = xp.cumulative_sum(rows(risk.deaths / inside) * mean, axis=0)
+        pulled = xp.concat([0.0 * pulled[:1, ...], pulled])
+        own = xp.exp(f + risk.log_weight - top)
+        return rows(risk.mass(f)) * x - rows(own) * xp.take(pulled, risk.group, axis=0)
 
     def dual(self, beta: Array, y: Array, C: Array) -> Array:
         risk, xp = _Risk.of(y, C), namespace(beta)
