@@ -91,6 +91,7 @@ def path(estimator: MKLEstimator, X: Any, y: Any, C: Sequence[float], sample_wei
     worker = clone(estimator).set_params(C=float(costs[0]))
     with worker._limited(time.perf_counter()):
         prepared = worker._prepare(X, y, sample_weight)
+        worker._share_memory(prepared)
         walks = Parallel(n_jobs=worker.n_jobs, prefer="threads")(
             delayed(worker._along)(prepared, subproblem, costs) for subproblem in prepared.subproblems
         )

@@ -13,7 +13,7 @@ from functools import wraps
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -49,7 +49,7 @@ from ..assemble import (
     unlisted,
 )
 from ..chunks import Chunks, gathered, is_chunked, lazily, read_chunks
-from ..grams import Approximation, make_approximation
+from ..grams import Approximation, CachedGram, make_approximation
 from ..kernels import as_kernels, as_precomputed
 from ..losses import _NAMES as LOSSES
 from ..losses import Loss, make_loss
@@ -516,7 +516,13 @@ class MKLEstimator(Parts):
                 raise KeyboardInterrupt  # the other problems have no answer, so there is no model to return
             return solution
 
+        self._share_memory(prepared)
         return Parallel(n_jobs=self.n_jobs, prefer="threads")(delayed(answer)(one) for one in prepared.subproblems)
+
+    def _share_memory(self, prepared: PreparedFit) -> None:
+        """Let problems on several threads share the memory for kernels on demand."""
+        if isinstance(prepared.assembly.gram, CachedGram):
+            prepared.assembly.gram.sharers = min(effective_n_jobs(self.n_jobs), len(prepared.subproblems))
 
     def _along(
         self, prepared: PreparedFit, subproblem: Subproblem, costs: np.ndarray, first: Array | None = None
