@@ -80,7 +80,7 @@ def draw(seed):
         "labels": pick(["noisy", "random", "separable", "unbalanced", "words"]),
         "tol": pick([1e-3, 1e-3, 1e-2, 1e-6]),
         "intercept": pick(["auto", "auto", "auto", False]),
-        "max_time": pick([None, 0.2, 0.5, 0.5]),
+        "max_time": pick([None, 0.1, 0.1, 0.1, 0.1, 0.2, 0.2, 0.2, 0.5, 0.5]),
     }
 
 
@@ -154,7 +154,7 @@ def penalty_of(spec):
 
 def time_of(spec):
     """Return the seconds a fit is given; only "auto" promises to end without."""
-    return 2.0 if spec["solver"] != "auto" and spec["max_time"] is None else spec["max_time"]
+    return 1.0 if spec["solver"] != "auto" and spec["max_time"] is None else spec["max_time"]
 
 
 def estimator_of(spec):
@@ -402,12 +402,13 @@ def outcome(spec, limit=LIMIT, spoil=None):
             return "too long", [f"max_time={time_of(spec)} took {seconds:.1f} s"], gap, seconds
         how = "fault" if faults else "converged" if gap <= spec["tol"] else "not converged"
         return how, faults or [status], gap, seconds
-    except REFUSALS as error:
-        return "refused", [f"{type(error).__name__}: {error}"], np.nan, time.process_time() - begun
     except TooLong:
         return "too long", ["too long"], np.nan, time.process_time() - begun
-    except Exception as error:  # which no fit may raise
+    except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
+        ours = any(name in where.filename for name in ("kernelweave", "sklearn"))
+        if isinstance(error, REFUSALS) and ours and (where.line or "").startswith("raise"):  # NumPy stumbled over none
+            return "refused", [f"{type(error).__name__}: {error}"], np.nan, time.process_time() - begun
         words = f"{type(error).__name__} in {Path(where.filename).name}:{where.name}"
         return "exception", [words], np.nan, time.process_time() - begun
     finally:

@@ -14,8 +14,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from joblib.externals.loky.process_executor import TerminatedWorkerError
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
 
 import fuzz
 import kernelweave as kw
@@ -103,6 +105,13 @@ def test_a_sample_on_which_every_kernel_is_zero_has_duals_all_the_same():
 
 # -- huge costs --
 
+
+@pytest.mark.parametrize("C", [1e4, 1e6])
+def test_the_first_step_at_huge_costs_is_no_longer_than_it_may_be(C):
+    X, y = drawn(60)
+    stack = np.exp(-1e-4 * ((X[:, None] - X) ** 2).sum(axis=2))[:, :, None]
+    penalty = kw.penalties.SquaredLp(1.5, strength=0.3)
+    assert kw.MKLClassifier("precomputed", loss="squared", penalty=penalty, C=C).fit(stack, y).dual_gap_ <= 1e-3
 
 @pytest.mark.parametrize("penalty", ["l1", "lp", "elasticnet"])
 @pytest.mark.parametrize("C", [1e4, 1e8])
@@ -280,6 +289,43 @@ def test_a_fork_after_a_fit_fits_too():
     assert os.waitpid(child, 0)[1] == 0
 
 
+def fatal(A, B):
+    """Return a linear kernel, in the process it was made for only: any other dies."""
+    if os.getpid() != int(os.environ["KERNELWEAVE_PARENT"]):
+        os._exit(1)
+    return A @ B.T
+
+
+def test_a_worker_that_dies_ends_a_search_with_a_sentence_and_the_next_fit_works(monkeypatch):
+    monkeypatch.setenv("KERNELWEAVE_PARENT", str(os.getpid()))
+    X, y = drawn(40)
+    search = GridSearchCV(kw.MKLClassifier([fatal]), {"C": [0.1, 1.0]}, cv=2, n_jobs=2)
+    with pytest.raises(TerminatedWorkerError, match="worker process"):
+        search.fit(X, y)
+    assert search.set_params(n_jobs=None).fit(X, y).best_estimator_.dual_gap_ <= 1e-3
+
+
+COMPILING = """
+import sys, time
+import numpy as np
+from kernelweave.compiled import stacks
+
+time.sleep(max(0.0, float(sys.argv[1]) - time.time()))  # both begin at once
+stack = np.ones((5, 5, 2))
+print(stacks.energies(stack, np.ones(5), np.arange(5), 0, 5), stacks.asymmetry(stack))
+"""
+
+
+def test_two_processes_compile_at_once(tmp_path):
+    known = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", COMPILING, str(time.time() + 2.0)]
+    both = [subprocess.Popen(command, env=known, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [one.communicate(timeout=100)[0] for one in both]
+    third = subprocess.run(command, env=known, capture_output=True, text=True, check=True)  # on what they left
+    assert [one.returncode for one in both] == [0, 0] and said[0] == said[1] == third.stdout != ""
+    assert list(tmp_path.rglob("*.nbc"))
+
+
 # -- the same every time --
 
 
@@ -300,6 +346,30 @@ def test_a_fit_is_the_same_to_the_last_digit_with_threads_and_without(penalty):
 def test_odd_parameters_are_refused_by_name(name):
     with pytest.raises((ValueError, TypeError), match=name):
         kw.MKLClassifier(BANK, **{name: "x" if name != "solver" else 3}).fit(*drawn(20))
+
+
+@pytest.mark.parametrize("C", [0.01, 1.0, 1e3])
+def test_kernels_that_are_not_in_use_have_weights_of_exactly_zero(C):
+    X, y = drawn(150)
+    clf = kw.MKLClassifier(K.rbf(gamma=np.logspace(-3, 1, 10)), C=C).fit(X, y)
+    used = clf.weights_[clf.weights_ > 0]
+    assert used.min() > 1e-6 * used.max() and 0 < len(used) < 10
+    assert f"{len(used)} of 10 kernels" in str(clf.summary())
+
+
+def test_random_labels_take_no_longer_than_with_cutting_planes():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(600, 5)), rng.integers(0, 2, 600)
+    seconds = {}
+    for solver in ("auto", "silp"):
+        clf = kw.MKLClassifier(K.rbf(gamma=np.logspace(-2, 1, 12)), solver=solver, tol=1e-8)
+        took = []
+        for _ in range(3):  # in the first code is compiled
+            begun = time.process_time()
+            assert clf.fit(X, y).dual_gap_ <= 1e-8
+            took.append(time.process_time() - begun)
+        seconds[solver] = min(took)
+    assert seconds["auto"] < 2.0 * seconds["silp"]  # once more than nine times
 
 
 def test_samples_that_are_all_alike_are_told_of():

@@ -31,6 +31,7 @@ from ..assemble import (
     fold_of,
     rows_of,
 )
+from ..kernels.effects import columns_together
 from ..penalties import L1, Fixed, Lp, MixingPenalty
 from ..problem import Solution
 from ..weightings import make_mixing
@@ -76,8 +77,28 @@ AUTO = (
     Candidate(L1(), name="l1"),
 )
 
+PRICES = {1e6: "columns alone", 10.0: "pairs at 10", 3.0: "pairs at 3", 1.0: "pairs at 1"}  # of a pair over a column
 
-def read_candidates(given: Any, names: Sequence[str], kept: Sequence[int] | None = None) -> list[Candidate]:
+
+def automatic(m: int, together: np.ndarray | None) -> list[Candidate]:
+    """Return what is tried by default on m kernels; ``together`` says how many columns act in each of the effects.
+
+    Examples
+    --------
+    >>> from kernelweave.estimators.choosing import automatic
+    >>> [str(one) for one in automatic(3, np.array([1, 1, 2]))]
+    ['columns alone', 'pairs at 10', 'pairs at 3', 'pairs at 1']
+    """
+    if together is None:
+        return list(AUTO) if m > 1 else [Candidate("uniform")]
+    if np.all(together == together[0]):
+        return [Candidate(L1())]
+    return [Candidate(L1(price ** (0.5 * (together - 1.0))), name=name) for price, name in PRICES.items()]
+
+
+def read_candidates(
+    given: Any, names: Sequence[str], kept: Sequence[int] | None = None, together: np.ndarray | None = None
+) -> list[Candidate]:
     """Return what is to be tried on kernels of these names, or say what makes no sense; ``kept`` are not zero.
 
     Examples
@@ -87,7 +108,7 @@ def read_candidates(given: Any, names: Sequence[str], kept: Sequence[int] | None
     ['l1', 'lp, tail', 'a alone', 'b alone']
     """
     if isinstance(given, str) and given == "auto":
-        return list(AUTO) if len(names) > 1 else [Candidate("uniform")]
+        return automatic(len(names), together)
     if isinstance(given, str) or not isinstance(given, Sequence) or not given:
         raise ValueError(
             "candidates must be 'auto', or a list of penalties or of dicts with 'penalty' and 'normalize'; got "
@@ -227,7 +248,9 @@ class Choosing(MKLEstimator):
         costs = read_costs(self.Cs)
         with self._limited(begun, CHOOSING):
             prepared = self._prepare(X, y, sample_weight)
-            tried = read_candidates(self.candidates, prepared.assembly.names, prepared.assembly.kept.tolist())
+            made = prepared.assembly
+            together = None if made.bank is None else columns_together(made.bank)
+            tried = read_candidates(self.candidates, made.names, made.kept.tolist(), together)
             race = self._race(prepared, tried, costs, X, y, groups)
         c, j = race.best(self.rule)
         self.best_params_ = {"penalty": tried[c].penalty, "normalize": tried[c].normalize, "C": float(costs[j])}

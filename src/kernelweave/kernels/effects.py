@@ -445,6 +445,23 @@ class Effects(Kernel):
         return (some for size in range(1, self.degree + 1) for some in combinations(columns, size))
 
 
+def columns_together(kernels: Sequence[Kernel]) -> np.ndarray | None:
+    """Return how many columns act together in each kernel of a bank of effects; None where it has other kernels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import kernels as K
+    >>> from kernelweave.kernels.effects import columns_together
+    >>> columns_together(K.Effects().resolve(np.eye(3)[:, :2])).tolist(), columns_together([K.Linear()])
+    ([1, 1, 2], None)
+    """
+    factors = [kernel.kernels if isinstance(kernel, Product) else (kernel,) for kernel in kernels]
+    if not all(isinstance(one, Effect) for some in factors for one in some):
+        return None
+    return np.array([len(some) for some in factors])
+
+
 def effects(
     degree: int = 2,
     kernel: Any = "smooth",
