@@ -14,7 +14,7 @@ Array = Any  # of NumPy, of torch, or of any other library with the array API
 
 TILE = 64  # columns that matrix units take at a time
 RIDGE = 1e-14  # of the largest entry of a matrix: what is added to its diagonal before its triangular root is taken
-SORTED = 10**6  # entries up to which sorting is as quick as counting
+SORTED = 2 * 10**5  # entries up to which sorting is as quick as counting
 BLOCKS = 4  # column blocks of a symmetric product where no symmetric routine is at hand: 10 of 16 are computed
 
 
