@@ -368,6 +368,14 @@ def test_curves_are_the_shares_along_a_grid():
         kw.effects(3, 0)
 
 
+def test_curves_are_drawn_along_the_samples_that_have_the_column():
+    torn = X.copy()
+    torn[:6, 0] = np.nan
+    model = kw.MKLRegressor(K.effects(degree=1), missing="absent").fit(torn, NUMBERS)
+    curve = kw.effects(model, 0)
+    assert curve.data[0].size == 84 and np.isfinite(curve.grid[0]).all() and np.isfinite(curve.value).all()
+
+
 def test_pictures_show_every_part_of_one_or_two_columns():
     pytest.importorskip("matplotlib")
     model = kw.MKLClassifier(K.effects(categories=[3]), approximation="explicit").fit(MIXED, LABELS[:80])

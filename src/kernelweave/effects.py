@@ -98,7 +98,8 @@ def effects(model: Any, part: Any, points: int = 100) -> EffectShape:
             "choose another of model.parts('columns')."
         )
     sample = _rows(model)
-    data = [sample[:, j] for j in columns]
+    looked = sample[:, list(columns)]
+    data = list(looked[np.all(looked == looked, axis=1)].T)  # without samples that lack them
     seen = [np.unique(values) for values in data]
     discrete = [
         values.size <= FEW or model._kinds.get(j) == "category" for j, values in zip(columns, seen, strict=True)
