@@ -276,6 +276,9 @@ def test_a_bank_does_what_its_list_does(single, monkeypatch):
         q, expected = bank.energies(beta), listed.energies(beta)
         np.testing.assert_allclose(q, expected, rtol=1e-4 if single else 1e-10)
         assert q.max() == pytest.approx(expected.max(), rel=1e-10)  # which the lower bound is about
+        off, error = bank.energy_errors(beta, q, 1e-15), np.abs(q - expected)
+        assert np.all(error <= off) and np.all(off <= 1e-4 * q.max())
+        assert not single or error.max() > 1e-3 * off.max()
         weights = np.where(rng.random(q.size) < 0.2, rng.random(q.size), 0.0)
         np.testing.assert_allclose(bank.decision(beta, weights), listed.decision(beta, weights), atol=1e-9)
     np.testing.assert_allclose(bank.diagonal(), listed.diagonal(), atol=1e-10)

@@ -63,7 +63,7 @@ def certify(problem: Problem, point: Point, *, trust: bool = False, rescale: boo
     if not trust or q is None or f is None:
         beta = problem.feasible(beta)
         q, f = problem.gram.energies_and_decision(beta, point.weights)
-        errors = NO_ERRORS if trust else _errors(problem, beta, point.weights)
+        errors = NO_ERRORS if trust else _errors(problem, beta, point.weights, q)
     lower, dual_scale = dual_value(problem, beta, errors.raised(q))
     of_model = errors
     if point.coef is not None:
@@ -85,7 +85,7 @@ def _model(problem: Problem, point: Point, trust: bool) -> tuple[Any, Array, Err
     if trust and point.coef_q is not None and point.f is not None:
         return point.coef_q, point.f, NO_ERRORS
     q, f = problem.gram.energies_and_decision(coef, point.weights)
-    return q, f, NO_ERRORS if trust else _errors(problem, coef, point.weights)
+    return q, f, NO_ERRORS if trust else _errors(problem, coef, point.weights, q)
 
 
 @dataclass(frozen=True)
@@ -118,12 +118,13 @@ class Errors:
 NO_ERRORS = Errors()
 
 
-def _errors(problem: Problem, beta: Array, weights: np.ndarray) -> Errors:
-    """Return what rounding may have done to products of ``beta``."""
+def _errors(problem: Problem, beta: Array, weights: np.ndarray, energies: np.ndarray) -> Errors:
+    """Return what rounding may have done to products of ``beta``, of which these are the energies."""
     gram, xp = problem.gram, namespace(beta)
     share = PRECISION * (2.0 + WALK * float(problem.n) ** 0.5)
-    if isinstance(gram, BankGram):  # of too many kernels to look at each
-        used = np.flatnonzero(weights)
+    q: Any = 0.0
+    if isinstance(gram, BankGram):  # of too many kernels to look at each for the decision values
+        used, q = np.flatnonzero(weights), gram.energy_errors(beta, energies, share)
         gram, weights = gram.only(used), weights[used]
     whole = xp.abs(beta) if beta.ndim == 1 else xp.sum(xp.abs(beta), axis=1)
     if isinstance(gram, BasisGram) and problem.n * weights.size <= MANY:
@@ -131,7 +132,8 @@ def _errors(problem: Problem, beta: Array, weights: np.ndarray) -> Errors:
     else:
         diagonal = gram.diagonal() if problem.n * weights.size <= MANY else _even_diagonal(gram, beta)
         size = xp.sqrt(_powered(diagonal @ like(diagonal, weights), getattr(gram, "degree", 1)))
-        q = share * to_host(whole @ xp.sqrt(_powered(diagonal, 1))) ** 2 if gram is problem.gram else 0.0
+        if gram is problem.gram:
+            q = share * to_host(whole @ xp.sqrt(_powered(diagonal, 1))) ** 2
         if gram.rounded:  # which makes kernels of low rank indefinite
             q = q + gram.rounded * to_host(whole**2 @ _powered(diagonal, 1))
     columns = size @ xp.abs(beta)
