@@ -598,7 +598,7 @@ def run(seeds, until=np.inf, folder=None):
         spec = draw(seed)
         how, faults, _gap, took = outcome(spec)
         if how == "refused" and spec["solver"] != "auto":
-            spec = {**spec, "solver": "auto", "face": "plain" if face_of(spec) == "solver" else spec.get("face", "plain")}
+            spec = {**spec, "solver": "auto"} | ({"face": "plain"} if face_of(spec) == "solver" else {})
             how, faults, _gap, took = outcome(spec)
         if how == "too long":  # perhaps it was compiling
             how, faults, _gap, took = outcome(spec)

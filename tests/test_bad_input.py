@@ -63,7 +63,7 @@ FIT = {
         ValueError,
         "X has masked entries",
     ),
-    "array of dates": ({}, np.full((30, 2), "2020-01-01", dtype="datetime64[D]"), ValueError, "not numbers: say how"),
+    "array of dates": ({}, np.full((30, 2), "2020-01-01", dtype="datetime64[D]"), ValueError, "not numbers: give dates"),
     "kernel overflows": (
         {"kernels": K.Polynomial(400, gamma=9.0)},
         X * 99,
@@ -364,5 +364,5 @@ def test_unknown_recipe_lists_the_known_ones():
 
 @pytest.mark.parametrize("size", [1e160, 1e-160])
 def test_targets_without_squares_are_refused(size):
-    with pytest.raises(ValueError, match="y has entries of size .* rescale y"):
+    with pytest.raises(ValueError, match=r"y has entries of size .* rescale y"):
         kw.MKLRegressor().fit(X, size * X[:, 0])

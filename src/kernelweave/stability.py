@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from .arrays import to_host
-from .assemble import Assembly, Fold, StoredFold, check_choice, check_cost, check_whole, fold_of, rows_of
+from .assemble import Assembly, Fold, StoredFold, check_choice, check_cost, check_number, check_whole, fold_of, rows_of
 from .assemble.complexity import LOOK, on_host
 from .estimators.base import MKLEstimator, PreparedFit
 from .penalties import MixingPenalty

@@ -285,7 +285,7 @@ def check_columns(X: Any, place: str = "X") -> None:
     """Refuse columns of a DataFrame that are not numbers, by name; and arrays of dates, or with masked entries."""
     check_unmasked(place, X)
     if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
-        raise ValueError(f"{place} holds {X.dtype}, not numbers: say how dates are to be read, as days since 2000, say.")
+        raise ValueError(f"{place} holds {X.dtype}, not numbers: give dates as numbers, as days since 2000, say.")
     if not hasattr(X, "iloc") or not hasattr(X, "columns"):
         return
     bad = [str(name) for j, name in enumerate(X.columns) if not _is_numeric(X.iloc[:, j])]

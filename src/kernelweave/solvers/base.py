@@ -396,7 +396,8 @@ class _Run:
     def solution(self, status: Status, tol: float) -> Solution:
         bests = self.bests if status is Status.CONVERGED else self.bests.verified(self.problem)
         if not np.isfinite(bests.lower) or not np.isfinite(bests.upper):  # numbers were too large for the solver
-            nothing = Point(self.problem.gram.asarray(first_duals(self.problem)), np.full(self.problem.gram.shape[1], 1.0))
+            gram = self.problem.gram
+            nothing = Point(gram.asarray(first_duals(self.problem)), np.ones(gram.shape[1]))
             bests.take(nothing, certify(self.problem, nothing))
         assert bests.primal is not None
         bests = self._finished(bests, tol, self.solver.finish(self.problem, bests.primal))
