@@ -63,7 +63,7 @@ FIT = {
         ValueError,
         "X has masked entries",
     ),
-    "array of dates": ({}, np.full((30, 2), "2020-01-01", dtype="datetime64[D]"), ValueError, "not numbers: give dates"),
+    "array of dates": ({}, np.full((30, 2), "2020-01-01", dtype="datetime64[D]"), ValueError, "not numbers: give"),
     "kernel overflows": (
         {"kernels": K.Polynomial(400, gamma=9.0)},
         X * 99,
