@@ -95,6 +95,17 @@ def test_a_stack_is_as_good_as_samples():
     assert_allclose(one.decision_function(X), other.decision_function(stacked(X)), atol=1e-6)
 
 
+@pytest.mark.parametrize("normalize", ["trace", "dimension"])
+def test_products_on_features_of_full_rank_score_as_kernels_do(normalize):
+    X, y = wine(2)
+    tried = [{"penalty": "spectral", "normalize": normalize}]
+    settings = {"Cs": COSTS, "candidates": tried, "cv": FOLDS, "scoring": "neg_brier_score", "loss": "logistic"}
+    stored = kw.MKLClassifierCV(BANK, tol=1e-6, **settings).fit(X, y)
+    features = kw.MKLClassifierCV(BANK, tol=1e-6, approximation=kw.Nystroem(rank=len(X)), random_state=0, **settings)
+    scores = features.fit(X, y).cv_results_["mean_test_score"]
+    assert_allclose(scores, stored.cv_results_["mean_test_score"], rtol=1e-2)
+
+
 def test_features_and_kernels_on_demand():
     X, y = wine()
     settings = {"Cs": COSTS, "candidates": ["uniform", {"penalty": "l1", "normalize": "dimension"}], "cv": FOLDS}

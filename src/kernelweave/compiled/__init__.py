@@ -2,12 +2,53 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core import event
+
+PATIENCE = 1.0  # seconds of compiling that nobody need be told of
+
+
+class Told(event.Listener):
+    """Tells the log of functions that are compiled and not found on disk: each at level INFO, once aloud."""
+
+    def __init__(self) -> None:
+        self.began, self.depth, self.seconds, self.aloud = 0.0, 0, 0.0, False
+
+    def on_start(self, event: Any) -> None:
+        if not _ours(event):
+            return
+        if self.depth == 0:
+            self.began = time.perf_counter()
+            if self.seconds > PATIENCE and not self.aloud:
+                self.aloud = True
+                logging.getLogger("kernelweave").warning(
+                    "Compiling code for this computer, which takes some seconds; it is kept, and found next time."
+                )
+        self.depth += 1
+
+    def on_end(self, event: Any) -> None:
+        if not _ours(event):
+            return
+        self.depth -= 1
+        if self.depth == 0:
+            taken = time.perf_counter() - self.began
+            self.seconds += taken
+            name = event.data["dispatcher"].py_func.__name__
+            logging.getLogger("kernelweave").info("compiled %s: %.1f s, %.1f s in all", name, taken, self.seconds)
+
+
+def _ours(event: Any) -> bool:
+    return event.data["dispatcher"].py_func.__module__.startswith(__name__)
+
+
+event.register("numba:compile", Told())
 
 
 def cache_folder(own: Path, home: Path) -> str:

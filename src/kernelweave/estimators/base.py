@@ -13,6 +13,7 @@ from functools import wraps
 from typing import Any, ClassVar
 
 import numpy as np
+from joblib import effective_n_jobs
 from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -49,7 +50,7 @@ from ..assemble import (
     unlisted,
 )
 from ..chunks import Chunks, gathered, is_chunked, lazily, read_chunks
-from ..grams import Approximation, make_approximation
+from ..grams import Approximation, CachedGram, make_approximation
 from ..kernels import as_kernels, as_precomputed
 from ..losses import _NAMES as LOSSES
 from ..losses import Loss, make_loss
@@ -121,7 +122,7 @@ class PreparedFit:
         return namespace(parts[0]).concat(parts, axis=0)
 
 
-def _sized(assembly: Assembly, options: Options, targets: Targets) -> Assembly:
+def sized(assembly: Assembly, options: Options, targets: Targets) -> Assembly:
     """Return kernels divided by their complexity, if that is asked for."""
     if options.complexity is None:
         return assembly
@@ -466,7 +467,7 @@ class MKLEstimator(Parts):
             samples = counted.sampled(check_random_state(self.random_state))
         self._lacking = self._count_lacking(samples) if self._absent else {}
         loss, dual_sum = self._choose(loss, targets)
-        assembly = _sized(self._assemble(samples, X, options, targets), options, targets)
+        assembly = sized(self._assemble(samples, X, options, targets), options, targets)
         posed = _posed(assembly, options, targets, loss, penalty, dual_sum)
         return replace(posed, sample=self._some_rows(samples, targets))
 
@@ -482,7 +483,7 @@ class MKLEstimator(Parts):
         options = replace(options, psd="trust")  # parts of definite kernels are definite
         targets = self._read_targets(fold.samples, y, weight)
         loss, dual_sum = self._choose(loss, targets)
-        assembly = _sized(fold.scaled(options, targets.weight), options, targets)
+        assembly = sized(fold.scaled(options, targets.weight), options, targets)
         return _posed(assembly, options, targets, loss, penalty, dual_sum)
 
     def _count_lacking(self, X: Any) -> dict[str, int]:
@@ -519,7 +520,13 @@ class MKLEstimator(Parts):
                 raise KeyboardInterrupt  # the other problems have no answer, so there is no model to return
             return solution
 
+        self._share_memory(prepared)
         return on_threads(answer, prepared.subproblems, self.n_jobs)
+
+    def _share_memory(self, prepared: PreparedFit) -> None:
+        """Let problems on several threads share the memory for kernels on demand."""
+        if isinstance(prepared.assembly.gram, CachedGram):
+            prepared.assembly.gram.sharers = min(effective_n_jobs(self.n_jobs), len(prepared.subproblems))
 
     def _along(
         self, prepared: PreparedFit, subproblem: Subproblem, costs: np.ndarray, first: Array | None = None

@@ -15,7 +15,7 @@ from ..chunks import Chunks
 from ..kernels import RBF, Kernel, Laplacian, Normalised, Scaled
 from ..kernels.base import known_features
 from .factors import Factors, Job, beside, build, cut_to, whiteners
-from .landmarks import draw_landmarks, greedy_pivots
+from .landmarks import draw_landmarks, greedy_pivots, indices
 from .maps import Explicit, Landmarks, Source, Waves, features, take_rows
 from .shared import Wish, shared_factors
 
@@ -317,7 +317,7 @@ class RandomFeatures(Approximation):
 
     def _lost(self, job: Job, sources: Any, mixes: Any, rng: np.random.RandomState) -> np.ndarray:
         n = job.X.shape[0]
-        some = take_rows(job.X, np.sort(rng.choice(n, min(n, LOOK), replace=False)))
+        some = take_rows(job.X, indices(n, min(n, LOOK), rng))
         blocks = [to_host(block).astype(float) for block in features(sources, mixes, some)]
         seen = to_host(some) if not hasattr(some, "tocsr") else some
         errors = []
