@@ -224,7 +224,7 @@ def estimator_of(spec):
         return made.set_params(**{name: known[name] for name in shared} | {"solver": "auto"})
     few = {name: known[name] for name in ("C", "max_time", "normalize") if name in known}
     if face == "stream":
-        return kw.recipe(["ufo-mkl", "obscure"][which % 2], known["kernels"], **few)
+        return kw.recipe(["ufo-mkl", "obscure"][which % 2], known["kernels"], approximation="nystroem", **few)
     if face == "recipe":
         return kw.recipe(list(kw.recipes())[which % len(kw.recipes())], known["kernels"], **few)
     if face == "nonconvex":

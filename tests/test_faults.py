@@ -55,10 +55,10 @@ def test_bounds_that_are_slightly_off_are_noticed(side):
         wrong = bound.lower + share * abs(bound.lower) if side == "lower" else bound.upper - share * abs(bound.upper)
         return replace(bound, **{side: wrong})
 
-    plain = {"normalize": "trace", "solver": "auto", "tol": 1e-7, "scales": 0.0, "max_time": None, "C": 1.0, "n": 30}
+    plain = {"normalize": "trace", "solver": "auto", "tol": 1e-6, "scales": 0.0, "max_time": None, "C": 1.0, "n": 30}
     plain |= {"kinds": ["gaussian", "linear"], "weights": "none", "labels": "noisy", "face": "plain", "seed": 1}
     caught, sound, seen = 0, 0, set()
-    for seed in range(60):
+    for seed in range(150):
         spec = {**fuzz.draw(seed), **plain}
         new = {spec["task"], spec["penalty"], (spec["form"], spec["dtype"])} - seen
         if not new:
