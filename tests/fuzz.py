@@ -449,8 +449,10 @@ def values_at(spec, stack, beta, bias, w, target, cost):
 def faults_of(spec, model, X, y):
     """Return what is wrong with a model, as short words: nothing, one hopes."""
     found = []
-    numbers = [model.weights_, model.dual_coef_, model.intercept_]
-    numbers += [] if isinstance(model, kw.NonconvexMKLClassifier) else [model.dual_gap_]  # which have none
+    names = ["weights_", "dual_coef_", "intercept_", "dual_gap_"]
+    if isinstance(model, kw.NonconvexMKLClassifier) or face_of(spec) == "stream":  # which have no gap, and no more yet
+        names = ["weights_"]
+    numbers = [getattr(model, name) for name in names]
     if any(np.isnan(np.asarray(part, dtype=float)).any() for part in numbers):
         found.append("NaN")
     if np.min(model.weights_) < 0:
@@ -531,6 +533,8 @@ def outcome(spec, limit=LIMIT, spoil=None):
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             faults = faults_of(spec, model, X, y)
+        if face_of(spec) == "stream":
+            return "fault" if faults else "not converged", faults, np.inf, seconds
         status = model.status_ if isinstance(model.status_, str) else " ".join(sorted(set(model.status_)))
         gap = float(model.dual_gap_)
         if time_of(spec) is not None and seconds > time_of(spec) + GRACE and not faults:
