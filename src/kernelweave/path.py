@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.base import clone
 
-from .assemble import check_number
+from .assemble import check_cost
 from .estimators.base import MKLEstimator, support
+from .solvers.base import on_threads
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,7 @@ def path(estimator: MKLEstimator, X: Any, y: Any, C: Sequence[float], sample_wei
     with worker._limited(time.perf_counter()):
         prepared = worker._prepare(X, y, sample_weight)
         worker._share_memory(prepared)
-        walks = Parallel(n_jobs=worker.n_jobs, prefer="threads")(
-            delayed(worker._along)(prepared, subproblem, costs) for subproblem in prepared.subproblems
-        )
+        walks = on_threads(lambda one: worker._along(prepared, one, costs), prepared.subproblems, worker.n_jobs)
     steps = list(zip(*walks, strict=True))  # for each C, the solutions of all problems
     worker._warn_if_loose([solution for step in steps for solution in step])
     several = slice(None) if len(prepared.subproblems) > 1 else 0
@@ -114,5 +112,5 @@ def _read_costs(C: Sequence[float]) -> np.ndarray:
     if not costs:
         raise ValueError("C is empty: give at least one cost.")
     for cost in costs:
-        check_number("every entry of C", cost)
+        check_cost("every entry of C", cost)
     return np.array(costs, dtype=float)

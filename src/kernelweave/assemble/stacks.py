@@ -20,7 +20,7 @@ from .base import Assembly, say_dropped
 from .definite import ASYMMETRY, check_definite, check_symmetric, clip, refuse_indefinite, some_samples
 from .expansion import Expansion
 from .memory import cache_bytes, check_memory, fits, row_blocks, rows_at_a_time
-from .parameters import Options
+from .parameters import Options, check_unmasked
 from .targets import Targets
 
 NEARLY_CONSTANT = {"float64": 1e-9, "float32": 1e-4}  # share of a kernel that is not constant: too few digits are left
@@ -313,6 +313,7 @@ def real_array(X: Any) -> np.ndarray:
     """Return X as an array of float32 or float64, without a copy if it is one."""
     if is_foreign(X):
         raise TypeError(f"X must be a NumPy array for kernels='precomputed'; got a {kind_of(X)}: convert it first.")
+    check_unmasked("X", X)
     array = np.asarray(X)
     if array.dtype in (np.float32, np.float64):
         return array

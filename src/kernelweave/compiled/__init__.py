@@ -60,7 +60,23 @@ def cache_folder(own: Path, home: Path) -> str:
     kept = [folder for folder in (home / ".cache" / "numba", home / ".cache", home) if folder.exists()]
     if os.access(beside, os.W_OK) or any(os.access(folder, os.W_OK) for folder in kept[:1]):
         return ""
-    return str(Path(tempfile.gettempdir()) / "kernelweave-compiled")
+    return _temporary_folder()
+
+
+def _temporary_folder() -> str:
+    """Return a folder of this user alone, since what is in it is run: the same one every time, or a new one."""
+    try:
+        folder = Path(tempfile.gettempdir()) / f"kernelweave-compiled-{_user()}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        about = folder.lstat()
+        own = about.st_uid == _user() and not about.st_mode & 0o022 and folder.is_dir() and not folder.is_symlink()
+        return str(folder) if own and os.access(folder, os.W_OK) else tempfile.mkdtemp(prefix="kernelweave-compiled-")
+    except OSError:  # nowhere to write at all, of which numba has its own sentence
+        return ""
+
+
+def _user() -> int:
+    return os.getuid() if hasattr(os, "getuid") else 0
 
 
 _config: Any = numba.config

@@ -13,7 +13,7 @@ from functools import wraps
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import effective_n_jobs
 from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -32,6 +32,7 @@ from ..assemble import (
     as_objects,
     as_views,
     check_columns,
+    check_cost,
     check_number,
     check_order,
     check_products,
@@ -56,6 +57,7 @@ from ..losses import Loss, make_loss
 from ..penalties import MixingPenalty, make_penalty
 from ..problem import Certificate, Point, Problem, Solution, Status
 from ..solvers import ActiveKernels, solve
+from ..solvers.base import on_threads
 from ..weightings import SignedSum, Weighting, make_mixing, weighed
 from .parts import Parts, sample_of_rows
 
@@ -63,6 +65,7 @@ LOOSE = (Status.MAX_ITER, Status.MAX_TIME, Status.SLOW, Status.STALLED)
 SEARCHES = ("sklearn.", "joblib.", "dask.", "distributed.", "ray.", "optuna.")
 WRAPPERS = ("sklearn.base", "sklearn.pipeline", "sklearn.utils.")
 NUMBERS = [np.float64, np.float32]
+SOLVING = 0.3  # share of max_time for the model where there are other fits after it
 LOOKED = 2**22  # entries of X looked at together
 HOMES = {  # the estimator of each kind of targets that a loss reads
     "binary": "MKLClassifier",
@@ -338,7 +341,7 @@ class MKLEstimator(Parts):
 
     def _check_parameters(self) -> tuple[Options, Loss, MixingPenalty | Weighting]:
         """Refuse parameters that make no sense, before any work is done."""
-        check_number("C", self.C)
+        check_cost("C", self.C)
         check_number("tol", self.tol)
         check_whole("max_iter", self.max_iter)
         approximation = self._approximation()
@@ -412,7 +415,8 @@ class MKLEstimator(Parts):
         X = self._as_views(X, y=y, sample_weight=sample_weight)
         with self._limited(begun):
             prepared = self._prepare(X, y, sample_weight)
-            solutions = self._solve_all(prepared)
+            with self._limited(begun, SOLVING if self._learns_more else 1.0):
+                solutions = self._solve_all(prepared)
             self._warn_if_loose(solutions)
             self._learn_more(prepared, X, y, sample_weight)
         self._keep(prepared, solutions)
@@ -518,7 +522,7 @@ class MKLEstimator(Parts):
             return solution
 
         self._share_memory(prepared)
-        return Parallel(n_jobs=self.n_jobs, prefer="threads")(delayed(answer)(one) for one in prepared.subproblems)
+        return on_threads(answer, prepared.subproblems, self.n_jobs)
 
     def _share_memory(self, prepared: PreparedFit) -> None:
         """Let problems on several threads share the memory for kernels on demand."""

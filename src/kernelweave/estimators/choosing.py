@@ -11,7 +11,6 @@ from inspect import signature
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import Parallel, delayed
 from scipy.stats import rankdata
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
@@ -27,6 +26,7 @@ from ..assemble import (
     StoredFold,
     TailSum,
     check_choice,
+    check_cost,
     check_whole,
     fold_of,
     rows_of,
@@ -34,6 +34,7 @@ from ..assemble import (
 from ..kernels.effects import columns_together
 from ..penalties import L1, Fixed, Lp, MixingPenalty
 from ..problem import Solution
+from ..solvers.base import on_threads
 from ..weightings import make_mixing
 from .base import MKLEstimator, PreparedFit, intercepts, outputs_of
 
@@ -159,6 +160,8 @@ def read_costs(given: Any) -> np.ndarray:
     known = costs.ndim == 1 and costs.size and np.all(np.isfinite(costs)) and np.all(costs > 0)
     if not known or isinstance(given, bool):
         raise ValueError(f"Cs must be a whole number, or a list of positive finite costs; got {given!r}.")
+    for cost in costs:
+        check_cost("every entry of Cs", float(cost))
     return np.unique(costs)
 
 
@@ -326,9 +329,7 @@ class Choosing(MKLEstimator):
         """Return scores and seconds of candidates on a fold; loose gaps are told once, in the end."""
         with warnings.catch_warnings():  # around the threads: filters are those of the process
             warnings.simplefilter("ignore")
-            return Parallel(n_jobs=self.n_jobs, prefer="threads")(
-                delayed(_tried)(self._worker(one, job), one.cheapest, job, bar) for one in tried
-            )
+            return on_threads(lambda one: _tried(self._worker(one, job), one.cheapest, job, bar), tried, self.n_jobs)
 
     def _splits(
         self, prepared: PreparedFit, X: Any, y: Any, groups: Any

@@ -136,7 +136,7 @@ def _streams(clf: Any) -> bool:
     """Whether samples can be learned from as they pass by; if not, say what is needed."""
     if (clf.solver == "mirror" or isinstance(clf.solver, Mirror)) and clf.approximation is not None:
         return True
-    raise AttributeError("partial_fit needs solver='mirror' and an approximation, such as kw.recipe('ufo-mkl').")
+    raise AttributeError("partial_fit needs solver='mirror' and an approximation=, such as approximation='nystroem'.")
 
 
 class Streaming(MKLEstimator):
