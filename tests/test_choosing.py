@@ -95,6 +95,17 @@ def test_a_stack_is_as_good_as_samples():
     assert_allclose(one.decision_function(X), other.decision_function(stacked(X)), atol=1e-6)
 
 
+@pytest.mark.parametrize("normalize", ["trace", "dimension"])
+def test_products_on_features_of_full_rank_score_as_kernels_do(normalize):
+    X, y = wine(2)
+    tried = [{"penalty": "spectral", "normalize": normalize}]
+    settings = {"Cs": COSTS, "candidates": tried, "cv": FOLDS, "scoring": "neg_brier_score", "loss": "logistic"}
+    stored = kw.MKLClassifierCV(BANK, tol=1e-6, **settings).fit(X, y)
+    features = kw.MKLClassifierCV(BANK, tol=1e-6, approximation=kw.Nystroem(rank=len(X)), random_state=0, **settings)
+    scores = features.fit(X, y).cv_results_["mean_test_score"]
+    assert_allclose(scores, stored.cv_results_["mean_test_score"], rtol=1e-2)
+
+
 def test_features_and_kernels_on_demand():
     X, y = wine()
     settings = {"Cs": COSTS, "candidates": ["uniform", {"penalty": "l1", "normalize": "dimension"}], "cv": FOLDS}
@@ -374,6 +385,12 @@ def test_the_price_of_pairs_is_chosen(pairs, chosen):
         alone = kw.MKLRegressor(K.effects(degree=1), C=model.C, **given).fit(X, y)
         assert np.allclose(model.predict(X), alone.predict(X), atol=1e-2)
         assert abs(model.objective_ - alone.objective_) <= 2e-4 * alone.objective_
+
+
+def test_columns_alone_get_no_help_from_pairs():
+    X = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]] * 10)  # where single columns say nothing at all
+    model = kw.MKLClassifierCV("effects", approximation="explicit", cv=5, Cs=[1.0, 100.0]).fit(X, X[:, 0] != X[:, 1])
+    assert model.best_candidate_.startswith("pairs at") and model.best_score_ == 1.0
 
 
 def test_effects_of_single_columns_are_weighed_by_l1():

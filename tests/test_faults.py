@@ -82,6 +82,11 @@ ONCE = {
         "task": "binary", "loss": "logistic", "penalty": "elasticnet", "C": 4272.0, "normalize": "center", "n": 30,
         "kinds": ["nearly singular", "wide", "linear"],
     },
+    "conjugate gradients on what is rounding": {
+        "seed": 38000509, "task": "regression", "n": 47, "kinds": ["gaussian", "zero", "wide"], "weights": "wild",
+        "C": 9.11172860653, "loss": "squared_epsilon_insensitive", "penalty": "moreau-yosida", "labels": "separable",
+        "intercept": False,
+    },
 }  # fmt: skip
 
 
@@ -105,6 +110,13 @@ def test_a_sample_on_which_every_kernel_is_zero_has_duals_all_the_same():
 
 # -- huge costs --
 
+
+@pytest.mark.parametrize("C", [1e4, 1e6])
+def test_the_first_step_at_huge_costs_is_no_longer_than_it_may_be(C):
+    X, y = drawn(60)
+    stack = np.exp(-1e-4 * ((X[:, None] - X) ** 2).sum(axis=2))[:, :, None]
+    penalty = kw.penalties.SquaredLp(1.5, strength=0.3)
+    assert kw.MKLClassifier("precomputed", loss="squared", penalty=penalty, C=C).fit(stack, y).dual_gap_ <= 1e-3
 
 @pytest.mark.parametrize("penalty", ["l1", "lp", "elasticnet"])
 @pytest.mark.parametrize("C", [1e4, 1e8])

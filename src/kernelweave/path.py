@@ -81,7 +81,10 @@ def path(estimator: MKLEstimator, X: Any, y: Any, C: Sequence[float], sample_wei
     if not isinstance(estimator, MKLEstimator):
         raise TypeError(f"estimator must be a MKLClassifier, on its own; got {type(estimator).__name__}.")
     if "C" not in estimator.get_params(deep=False):
-        raise TypeError(f"{type(estimator).__name__} has no C of its own, and no path along it.")
+        raise TypeError(
+            f"{type(estimator).__name__} has no C of its own, and no path along it: give a MKLClassifier, MKLRegressor "
+            "or MKLSurvival."
+        )
     if type(estimator)._solve_all is not MKLEstimator._solve_all:
         raise TypeError(f"{type(estimator).__name__} has no path, not being one problem: fit it for each C.")
     costs = _read_costs(C)

@@ -179,7 +179,7 @@ def without_faint_shares(problem: Problem, point: Point) -> list[Point]:
         return []
     shares = point.weights * problem.penalty.prices(point.weights.size)
     cuts = [np.where(shares < cut, 0.0, point.weights) for cut in CUTS]
-    return [Point(point.beta, weights) for weights in cuts if weights.any()]
+    return [Point(point.beta, weights, coef=point.coef) for weights in cuts if weights.any()]
 
 
 DUST = 1e-9  # share of the largest weight below which a weight is what rounding left of zero
@@ -190,7 +190,7 @@ def without_dust(problem: Problem, point: Point) -> list[Point]:
     faint = (point.weights > 0.0) & (point.weights < DUST * point.weights.max(initial=0.0))
     if not problem.penalty.sparse or problem.penalty.products or not faint.any():
         return []
-    return [Point(point.beta, np.where(faint, 0.0, point.weights))]
+    return [Point(point.beta, np.where(faint, 0.0, point.weights), coef=point.coef)]
 
 
 def first_duals(problem: Problem) -> np.ndarray:
@@ -386,7 +386,8 @@ class _Run:
             status = Status.STALLED
         model = bests.model
         beta = bests.dual_scale * self.problem.feasible(bests.dual.beta)
-        coef = model.scale * self.problem.feasible(bests.primal.beta)
+        own = bests.primal.coef
+        coef = model.scale * (self.problem.feasible(bests.primal.beta) if own is None else own)
         weights = bests.primal.weights if bool(namespace(coef).any(coef != 0)) else np.zeros_like(bests.primal.weights)
         return Solution(
             beta, coef, weights, model.intercept, bests.certificate, status, self.history,
