@@ -315,6 +315,9 @@ def test_auto_works_on_sets_whose_kernels_fit():
         for columns, expected in ((4, name), (600, "sqp")):
             problem = Problem(cached(bank, X, columns), losses.Hinge().bind(y, 1.0), penalty)
             assert choose(problem).name == expected
+    some = Problem(cached(bank, X, 280), losses.SquaredHinge().bind(y, 1.0), penalties.L1())
+    assert 500 < largest_set(some, 1e-3) < 600
+    assert choose(some).name == "proximal"
 
 
 def test_rows_of_a_combined_kernel_are_its_columns(rng):

@@ -256,14 +256,19 @@ def turned(stack, cosine, sine):
 
 @njit(**FAST)
 def energies_of_each(kernels, beta, support, first, last):
-    """Energies of the kernels from ``first`` to ``last``."""
+    """Energies of the kernels from ``first`` to ``last``; zeros are multiplied too where they are few."""
     q = np.zeros(last - first)
+    few = 3 * support.size < beta.size
     for k in range(first, last):
         for a in range(support.size):
             i = support[a]
             row, total = kernels[k, i], 0.5 * beta[i] * kernels[k, i, i]
-            for b in range(a):
-                total += beta[support[b]] * row[support[b]]
+            if few:
+                for b in range(a):
+                    total += beta[support[b]] * row[support[b]]
+            else:
+                for j in range(i):
+                    total += beta[j] * row[j]
             q[k - first] += 2.0 * beta[i] * total
     return q
 

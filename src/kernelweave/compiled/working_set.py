@@ -122,6 +122,43 @@ def make_rows(index, stack, samples, kernels, block, slot, count, weights, combi
 
 
 @njit(**FAST)
+def nth(values, k):
+    """Return the value with k smaller ones, which come before it afterwards; NumPy's takes seconds to compile."""
+    low, high = 0, values.size - 1
+    while low < high:
+        pivot, i, j = values[(low + high) // 2], low, high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if k <= j:
+            high = j
+        elif k >= i:
+            low = i
+        else:
+            break
+    return values[k]
+
+
+@njit(**FAST)
+def median(values):
+    """Return the median of some values, which change places."""
+    half = values.size // 2
+    upper = nth(values, half)
+    if values.size % 2 == 1:
+        return upper
+    lower = values[0]
+    for i in range(1, half):
+        lower = max(lower, values[i])
+    return 0.5 * (lower + upper)
+
+
+@njit(**FAST)
 def sides(gradient, beta, lower, upper, kink, rising, falling):
     """Leave the slopes of rising and of falling duals, infinite where they cannot; by how much the best pair violates.
 
@@ -138,7 +175,7 @@ def sides(gradient, beta, lower, upper, kink, rising, falling):
 @njit(**FAST)
 def least(values, bound, count, marked):
     """Mark up to ``count`` of the least values below ``bound``."""
-    edge = np.partition(values, count)[count] if count < values.size else np.inf
+    edge = nth(values.copy(), count) if count < values.size else np.inf
     left = count
     for ties in range(2):
         for i in range(values.size):
@@ -363,7 +400,7 @@ def slack_at(t, f, beta, linear, ridge, lower, upper, kink, free, level, energy,
             bend = kink[i] if beta[i] > 0.0 else -kink[i]
             room[count] = linear[i] - ridge[i] * beta[i] - bend - t * f[i]
             count += 1
-    bias = np.median(room[:count]) if count > 0 else -level
+    bias = median(room[:count]) if count > 0 else -level
     primal = bias * held
     for i in range(f.size):
         primal += primal_loss(t * f[i] + bias, linear[i], ridge[i], lower[i], upper[i], kink[i])
@@ -426,5 +463,5 @@ def conditions(gradient, beta, lower, upper, kink):
             count += 1
     violation = worst - best if best < np.inf and worst > -np.inf else 0.0
     if count > 0:
-        return np.median(room[:count]), violation
+        return median(room[:count]), violation
     return 0.5 * (max(worst, least) + min(best, most)), violation

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -47,6 +48,7 @@ class DenseGram(EntryGram):
         self.each = kernels_first(stack)  # (m, n, n) where kernels come one after the other
         self.stack = np.ascontiguousarray(stack) if self.each is None else stack
         self.scale = np.ones(stack.shape[2]) if scale is None else np.ascontiguousarray(scale, dtype=float)
+        self._last: tuple[np.ndarray, np.ndarray] | None = None  # duals and their products, of the judge's last look
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -99,6 +101,15 @@ class DenseGram(EntryGram):
             return super().energies_and_decision(beta, weights)
         products = self.products(beta)
         return beta @ products, products @ weights
+
+    def products(self, beta: np.ndarray) -> np.ndarray:
+        """Return ``K_k beta`` for every kernel; those of the duals asked for last, with which fits begin, are kept."""
+        if beta.ndim == 2:
+            return super().products(beta)
+        last = self._last
+        if last is None or not np.array_equal(last[0], beta):
+            self._last = last = beta.copy(), super().products(beta)
+        return last[1].copy()
 
     def weighted_columns(
         self,
@@ -170,6 +181,9 @@ class DenseGram(EntryGram):
     def take(self, index: np.ndarray) -> DenseGram:
         """Return the stack of the samples ``index`` only (a copy)."""
         return DenseGram(self.stack[np.ix_(index, index)], self.scale)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_last": None}
 
     def rescaled(self, factors: np.ndarray) -> DenseGram:
         """Return the same stack, not a copy, with each kernel times its factor."""

@@ -94,9 +94,16 @@ def _on_kernels(problem: Problem, tol: float) -> Solver:
         return Features()
     if loss.several or not problem.bias or not loss.quadratic:
         return Ascent()
-    if problem.gram.on_demand and largest_set(problem, tol) < min(problem.n, SETTINGS.set):
+    if problem.gram.on_demand and largest_set(problem, tol) < _least_set(problem):
         return Proximal() if problem.penalty.on_simplex else SMO()
     return SQP()
+
+
+def _least_set(problem: Problem) -> int:
+    """Return how many samples a working set must hold on demand: all, where most duals are free and weights jump."""
+    if problem.penalty.on_simplex and np.any(problem.loss.box.ridge > 0):
+        return problem.n
+    return min(problem.n, SETTINGS.set)
 
 
 def _on_factors(problem: Problem, tol: float) -> Solver:
