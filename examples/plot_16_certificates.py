@@ -14,10 +14,10 @@ import kernelweave as kw
 from kernelweave import kernels as K
 
 X, y = load_breast_cancer(return_X_y=True)
-bank = K.rbf(factor=[0.1, 1.0, 10.0]) + K.linear()
+bank = K.rbf(factor=[0.01, 0.1, 1.0]) + K.linear()
 fig, ax = plt.subplots(figsize=(6.4, 4), layout="constrained")
 for solver in ("sqp", "smo", "alternating"):
-    clf = kw.MKLClassifier(bank, penalty="lp", solver=solver, tol=1e-6, C=10)
+    clf = kw.MKLClassifier(bank, penalty="lp", solver=solver, tol=1e-6, C=1)
     clf.fit(scale(X)[:150], y[:150])  # the first fit of each compiles it, which is not what is compared
     clf.fit(scale(X), y)
     ax.semilogy(clf.history_.seconds, clf.history_.gap, "o-", markersize=5, label=f"{solver}, {clf.n_iter_} steps")

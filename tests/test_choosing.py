@@ -387,5 +387,11 @@ def test_the_price_of_pairs_is_chosen(pairs, chosen):
         assert abs(model.objective_ - alone.objective_) <= 2e-4 * alone.objective_
 
 
+def test_columns_alone_get_no_help_from_pairs():
+    X = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]] * 10)  # where single columns say nothing at all
+    model = kw.MKLClassifierCV("effects", approximation="explicit", cv=5, Cs=[1.0, 100.0]).fit(X, X[:, 0] != X[:, 1])
+    assert model.best_candidate_.startswith("pairs at") and model.best_score_ == 1.0
+
+
 def test_effects_of_single_columns_are_weighed_by_l1():
     assert [str(one) for one in automatic(2, np.ones(2))] == ["L1()"]

@@ -82,6 +82,11 @@ ONCE = {
         "task": "binary", "loss": "logistic", "penalty": "elasticnet", "C": 4272.0, "normalize": "center", "n": 30,
         "kinds": ["nearly singular", "wide", "linear"],
     },
+    "conjugate gradients on what is rounding": {
+        "seed": 38000509, "task": "regression", "n": 47, "kinds": ["gaussian", "zero", "wide"], "weights": "wild",
+        "C": 9.11172860653, "loss": "squared_epsilon_insensitive", "penalty": "moreau-yosida", "labels": "separable",
+        "intercept": False,
+    },
 }  # fmt: skip
 
 

@@ -390,8 +390,9 @@ class MKLEstimator(Parts):
         if options.approximation is None:
             make = from_tensors if is_foreign(X) else from_samples
             return make(X, self._bank, options, **given)
-        plain = not options.approximation.exact or options.complexity is not None or isinstance(X, Chunks)
-        listed = whole or plain or self._absent or not self._on_bank()
+        plain = not options.approximation.exact or isinstance(X, Chunks)
+        sized = options.complexity is not None or options.normalize == "center"  # by more than the diagonal
+        listed = whole or plain or sized or self._absent or not self._on_bank()
         effects = None if listed else unlisted(self._bank)
         if effects is not None:
             return from_effects(X, effects, options, **given)

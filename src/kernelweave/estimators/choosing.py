@@ -56,11 +56,14 @@ class Candidate:
         Size of the kernels.
     name : str, optional
         What it is called in tables.
+    cheapest : bool, default=False
+        Whether only the kernels of the least price count in scores; others may have weight where these say nothing.
     """
 
     penalty: Any
     normalize: Any = "trace"
     name: str = ""
+    cheapest: bool = False
 
     def __str__(self) -> str:
         if self.name:
@@ -93,7 +96,11 @@ def automatic(m: int, together: np.ndarray | None) -> list[Candidate]:
         return list(AUTO) if m > 1 else [Candidate("uniform")]
     if np.all(together == together[0]):
         return [Candidate(L1())]
-    return [Candidate(L1(price ** (0.5 * (together - 1.0))), name=name) for price, name in PRICES.items()]
+    alone = max(PRICES)
+    return [
+        Candidate(L1(price ** (0.5 * (together - 1.0))), name=name, cheapest=price == alone)
+        for price, name in PRICES.items()
+    ]
 
 
 def read_candidates(
@@ -320,7 +327,7 @@ class Choosing(MKLEstimator):
         with warnings.catch_warnings():  # around the threads: filters are those of the process
             warnings.simplefilter("ignore")
             return Parallel(n_jobs=self.n_jobs, prefer="threads")(
-                delayed(_tried)(self._worker(one, job), job, bar) for one in tried
+                delayed(_tried)(self._worker(one, job), one.cheapest, job, bar) for one in tried
             )
 
     def _splits(
@@ -426,7 +433,7 @@ def _on_kept(candidate: Candidate, assembly: Assembly) -> Candidate:
     return replace(candidate, penalty=assembly.cut(penalty))
 
 
-def _tried(worker: MKLEstimator, job: _Job, bar: Any) -> tuple[np.ndarray, np.ndarray]:
+def _tried(worker: MKLEstimator, cheapest: bool, job: _Job, bar: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the score of a candidate on a fold at each cost, and the seconds of fits and of predictions."""
     begun, fold = time.perf_counter(), job.fold
     y, weight = job.part(job.train)
@@ -437,10 +444,19 @@ def _tried(worker: MKLEstimator, job: _Job, bar: Any) -> tuple[np.ndarray, np.nd
     steps = list(zip(*walks, strict=True))
     job.loose.extend(solution.gap for walk in walks for solution in walk if not solution.converged)
     fitted = time.perf_counter()
-    scores = _scores(worker, prepared, fold, steps, job)
+    silent = _dearer(prepared) if cheapest else np.empty(0, dtype=int)
+    scores = _scores(worker, prepared, fold, steps, job, silent)
     seconds = np.array([fitted - begun, time.perf_counter() - fitted]) / job.costs.size
     bar.update()
     return scores, np.broadcast_to(seconds[:, None], (2, job.costs.size))
+
+
+def _dearer(prepared: PreparedFit) -> np.ndarray:
+    """Return the kernels of more than the least price, by position."""
+    kept, penalty = prepared.assembly.kept, prepared.penalty
+    assert isinstance(penalty, L1)
+    prices = penalty.prices(kept.size)
+    return kept[prices > prices.min()]
 
 
 def _summed(fold: Fold, prepared: PreparedFit) -> tuple[Fold, PreparedFit]:
@@ -457,12 +473,18 @@ def _summed(fold: Fold, prepared: PreparedFit) -> tuple[Fold, PreparedFit]:
 
 
 def _scores(
-    worker: MKLEstimator, prepared: PreparedFit, fold: Fold, steps: Sequence[Sequence[Solution]], job: _Job
+    worker: MKLEstimator,
+    prepared: PreparedFit,
+    fold: Fold,
+    steps: Sequence[Sequence[Solution]],
+    job: _Job,
+    silent: np.ndarray,  # kernels that do not count
 ) -> np.ndarray:  # (costs,)
     """Return the scores of the answers at all costs, whose decision values are computed in one go."""
     y, weight = job.part(job.test)
     sizes = [outputs_of(solution) for solution in steps[0]]
     weights = np.concatenate([np.repeat(prepared.weights(step), sizes, axis=0) for step in steps])
+    weights[:, silent] = 0.0
     xp = namespace(prepared.coefficients(steps[0]))
     coef = xp.concat([prepared.coefficients(step) for step in steps], axis=0)
     values, width, scores = fold.decide(prepared.assembly, prepared.targets, weights, coef), sum(sizes), []

@@ -10,7 +10,7 @@ from sklearn.base import OutlierMixin
 
 from ..arrays import Array, namespace
 from ..assemble import Options, Targets, outlier_targets
-from ..kernels import RBF, default_bank
+from ..kernels import RBF, Effects, as_kernels, default_bank
 from ..losses import Loss
 from .base import MKLEstimator, PreparedFit, chunk_by_chunk
 
@@ -189,6 +189,11 @@ class MKLOutlierDetector(OutlierMixin, MKLEstimator):
         nu: Any = self.nu
         if isinstance(nu, bool) or not isinstance(nu, Real) or not 0 < float(nu) <= 1:
             raise ValueError(f"nu must be a number above 0 and up to 1, got {nu!r}: it is the share of outliers.")
+        if not self._precomputed and any(isinstance(kernel, Effects) for kernel in as_kernels(self._bank)):
+            raise ValueError(
+                "kernels of effects have their mean at zero, from which outliers could not be told: use kernels such "
+                "as K.rbf(on='each')."
+            )
         return super()._check_parameters()
 
     def _read_targets(self, X: Any, y: Any, sample_weight: Any) -> Targets:

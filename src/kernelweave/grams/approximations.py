@@ -351,7 +351,8 @@ class ExplicitFeatures(Approximation):
             known = known_features(kernel, few)
             if known is None:
                 raise ValueError(
-                    f"{kernel.name} is not an inner product of a few known functions: use approximation='nystroem'."
+                    f"{kernel.name} is not an inner product of a few known functions, or samples lack what it looks at:"
+                    " use approximation='nystroem'."
                 )
             sources.append(Explicit((k,), kernel, int(known.shape[1])))
         return sources, [None] * len(job.kernels)
