@@ -60,7 +60,7 @@ CASES = {  # rows, columns, classes or another task, kernels, what else
     "softmax": (200_000, 10, 10, widths(20), {**JOINT, "loss": "logistic", **shared(100)}),
     "joint margin": (1_000_000, 10, 10, widths(20), {**JOINT, **shared(100)}),
     "1e7 rows": (10_000_000, 10, 2, widths(50), {"penalty": "l1", "tol": 1e-5, **shared(200)}),
-    "1e8 rows": (100_000_000, 20, 2, widths(20, 6.0), {"penalty": "l1", "tol": 8e-5, "memory": 6e10, **shared(100)}),
+    "1e8 rows": (100_000_000, 20, 2, widths(20, 6.0), {"penalty": "l1", "tol": 5e-5, "memory": 6e10, **shared(100)}),
 }
 
 

@@ -138,7 +138,9 @@ class Lagrangian(Solver):
         NewtonCG().refresh(state.round, state.inner)
 
     def finish(self, problem: Problem, point: Point) -> list[Point]:
-        return without_faint_shares(problem, point)
+        faint = without_faint_shares(problem, point)
+        own = Point(point.beta, faint[0].weights if faint else point.weights)  # duals have more zeros
+        return [own, *faint]
 
 
 def _pose(problem: Problem, state: LagrangianState) -> None:
