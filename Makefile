@@ -41,6 +41,7 @@ lint: $(VENV)/.with-lint
 docs: export OMP_NUM_THREADS = 1
 docs: $(VENV)/.with-docs
 	$(BIN)/python docs/make_api.py
+	$(BIN)/python docs/make_messages.py
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	$(BIN)/python docs/check_links.py docs/_build/html
 	@echo "the site is in docs/_build/html/index.html"

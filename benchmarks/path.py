@@ -34,12 +34,11 @@ def at(problem: Problem, C: float) -> Problem:
 
 
 def walk(problem: Problem, warm: bool) -> list:
-    """Solutions for all costs, from the smallest up."""
-    found, last = [], 1.0
+    """Solutions for all costs, from the smallest up; warm as `kw.path` does it."""
+    found: list = []
     for C in COSTS:
-        start = Point(found[-1].beta * (C / last), found[-1].weights) if warm and found else None
+        start = Point(found[-1].beta, found[-1].weights) if warm and found else None
         found.append(solve(at(problem, C), tol=TOL, start=start))
-        last = C
     return found
 
 

@@ -22,7 +22,7 @@ regions = {
     for r in range(0, 8, 2)
     for c in range(0, 8, 2)
 }
-clf = kw.MKLClassifier(K.rbf(on=regions), C=10).fit(X[:250], y[:250])
+clf = kw.MKLClassifier(K.rbf(on=regions), C=1).fit(X[:250], y[:250])
 print(f"test accuracy {clf.score(X[250:], y[250:]):.3f}")
 
 shown = np.zeros(64)

@@ -22,7 +22,7 @@ for c in y:
     texts.append("".join(text))
 
 bank = K.spectrum([2, 3, 4, 5]) + K.mismatch(6, mismatches=1, alphabet=4)
-clf = kw.MKLClassifier(bank, normalize="diagonal", C=10).fit(texts[:90], y[:90])
+clf = kw.MKLClassifier(bank, normalize="dimension", C=2).fit(texts[:90], y[:90])
 print(f"test accuracy {clf.score(texts[90:], y[90:]):.3f}")
 kw.plot.weights(clf)
 plt.show()

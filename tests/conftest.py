@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -14,6 +16,19 @@ settings.load_profile("kernelweave")
 def rng():
     """A generator that starts the same in every test."""
     return np.random.default_rng(0)
+
+
+@pytest.fixture
+def set_sqp(monkeypatch):
+    """A function that gives constants of the default solver other values, for one test."""
+    from kernelweave.solvers import sqp, sqp_records, sqp_rounds, sqp_steps
+
+    def change(**values):
+        settings = replace(sqp_records.SETTINGS, **values)
+        for module in (sqp, sqp_records, sqp_rounds, sqp_steps):
+            monkeypatch.setattr(module, "SETTINGS", settings)
+
+    return change
 
 
 @pytest.fixture(params=["numpy", "array_api_strict", "torch"])

@@ -133,7 +133,20 @@ def test_kernels_first_in_memory_are_the_same_kernels(rng):
     turned = np.moveaxis(np.ascontiguousarray(np.moveaxis(stack, 2, 0)), 0, 2)
     assert not turned.flags.c_contiguous
     np.testing.assert_array_equal(read_stack(turned), stack)
-    assert read_stack(turned).flags.c_contiguous
+    assert np.shares_memory(read_stack(turned), turned)
+    assert read_stack(stack.transpose(1, 0, 2)).flags.c_contiguous
+
+
+def test_kernels_first_are_checked_in_place(rng):
+    factors = rng.normal(size=(3, 40, 5))
+    kernels = factors @ factors.transpose(0, 2, 1)
+    there = ready(np.moveaxis(kernels, 0, 2), normalize="center")
+    assert np.shares_memory(there.gram.stack, kernels)
+    plain = ready(np.ascontiguousarray(np.moveaxis(kernels, 0, 2)), normalize="center")
+    np.testing.assert_allclose(there.scales, plain.scales, rtol=1e-12)
+    kernels[1, 7, 3] += 1e-3
+    with pytest.raises(ValueError, match=r"is not symmetric, .* differ by up to 0\.001"):
+        ready(np.moveaxis(kernels, 0, 2))
 
 
 def test_indefinite_without_a_diagonal_is_seen():

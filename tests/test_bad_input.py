@@ -56,6 +56,14 @@ FIT = {
     "text in X": ({}, FRAME.assign(name="a"), ValueError, "columns that are not numbers: name; drop them"),
     "dates in X": ({}, FRAME.assign(day=pd.Timestamp("2020-01-01")), ValueError, "not numbers: day"),
     "one-dimensional X": ({}, X[:, 0], ValueError, "Expected 2D array"),
+    "masked X": ({}, np.ma.masked_array(X, mask=X > 0.9), ValueError, "X has masked entries"),
+    "masked stack": (
+        {"kernels": "precomputed"},
+        np.ma.masked_array(STACK, mask=STACK > 1.0),
+        ValueError,
+        "X has masked entries",
+    ),
+    "array of dates": ({}, np.full((30, 2), "2020-01-01", dtype="datetime64[D]"), ValueError, "not numbers: give"),
     "kernel overflows": (
         {"kernels": K.Polynomial(400, gamma=9.0)},
         X * 99,
@@ -155,6 +163,7 @@ FIT = {
     "negative C": ({"C": -1.0}, X, ValueError, "C must be a number, above zero"),
     "C zero": ({"C": 0}, X, ValueError, "C must be a number, above zero"),
     "infinite C": ({"C": np.inf}, X, ValueError, "above zero and finite"),
+    "C without a square": ({"C": 1e200}, X, ValueError, "C is 1e+200, which floating point cannot work with: use"),
     "C in words": ({"C": "1"}, X, TypeError, "C must be a number, above zero; got '1'"),
     "p below 1": (
         {"penalty": P.Lp(0.5)},
@@ -210,6 +219,7 @@ FIT = {
         ValueError,
         "class_weight must be a positive",
     ),
+    "class_weight in words": ({"class_weight": {"yes": "much"}}, X, TypeError, "class_weight must be a number for"),
     "tol zero": ({"tol": 0.0}, X, ValueError, "tol must be a number, above zero"),
     "max_iter in parts": ({"max_iter": 1.5}, X, TypeError, "max_iter must be a whole number"),
     "memory in words": ({"memory": "4GB"}, X, TypeError, "memory must be 'auto' or a number of bytes"),
@@ -245,6 +255,13 @@ TARGETS = {
     "measurements": (X[:, 0], None, "continuous"),
     "too few labels": (Y[:20], None, "inconsistent numbers of samples"),
     "missing label": (np.where(Y == "yes", 1.0, np.nan), None, "NaN"),
+    "no label for some": (np.where(Y == "yes", "yes", None), None, "no label, but None, for"),
+    "words and numbers": (np.array([1, "a"] * 15, dtype=object), None, "labels of several types (int, str)"),
+    "masked labels": (np.ma.masked_array(Y, mask=Y == "no"), None, "y has masked entries"),
+    "masked weights": (Y, np.ma.masked_array(np.ones(30), mask=Y == "no"), "sample_weight has masked entries"),
+    "weight in words": (Y, "balanced", "sample_weight must hold one number for each sample"),
+    "huge weights": (Y, np.full(30, 1e300), "sample_weight goes from 1e+300 to 1e+300"),
+    "tiny weights": (Y, np.where(Y == "no", 1e-320, 1.0), "and 0 to samples that do not count"),
     "no labels": (None, None, "requires y to be passed"),
     "negative weight": (Y, np.where(Y == "no", -1.0, 1.0), "sample_weight holds negative values"),
     "weight of other rows": (Y, np.ones(7), "sample_weight"),
@@ -343,3 +360,9 @@ def test_path_takes_no_pipeline():
 def test_unknown_recipe_lists_the_known_ones():
     with pytest.raises(ValueError, match="'skn' is not known: use 'skm', or choose one of skm"):
         kw.recipe("skn")
+
+
+@pytest.mark.parametrize("size", [1e160, 1e-160])
+def test_targets_without_squares_are_refused(size):
+    with pytest.raises(ValueError, match=r"y has entries of size .* rescale y"):
+        kw.MKLRegressor().fit(X, size * X[:, 0])

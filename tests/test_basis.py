@@ -9,6 +9,7 @@ from sklearn.base import clone
 import kernelweave as kw
 from kernelweave import grams, losses, penalties
 from kernelweave import kernels as K
+from kernelweave.solvers import newton_cg
 from reference import optimum_of
 from registry import CASES, targets_for
 
@@ -49,6 +50,8 @@ def test_products_are_those_of_the_dense_stack():
     np.testing.assert_allclose(gram.products(beta), stack.products(beta), atol=1e-10)
     np.testing.assert_allclose(gram.diagonal(), stack.diagonal())
     np.testing.assert_allclose(gram.mean_diagonal(), stack.diagonal().mean(axis=0))
+    np.testing.assert_allclose(gram.summed_diagonal(beta**2), beta**2 @ stack.diagonal())
+    np.testing.assert_allclose(gram.diagonal_of(weights), stack.diagonal() @ weights)
     np.testing.assert_allclose(gram.take(rows).energies(beta[rows]), stack.take(rows).energies(beta[rows]))
     np.testing.assert_allclose(gram.only(np.array([4, 1])).energies(beta), gram.energies(beta)[[4, 1]])
     np.testing.assert_allclose(gram.only(np.array([3])).energies(beta), gram.energies(beta)[[3]])
@@ -193,3 +196,31 @@ def test_a_basis_that_does_not_fit_is_made_at_every_pass():
     again = clone(held).set_params(memory=1000.0).fit(X, Y > 0)
     assert "recomputed" in again.storage_
     assert again.objective_ == pytest.approx(held.objective_, rel=2e-4)
+
+
+@pytest.mark.parametrize("approximation", [kw.SharedBasis(rank=30), kw.Nystroem(rank=8)], ids=["shared", "nystroem"])
+def test_joint_margins_of_many_samples_on_tensors(approximation):
+    """Duals of many samples are off by little each; the model is judged by coefficients that are not."""
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 4))
+    y = np.digitize(np.sin(1.5 * X[:, 0]) + 0.7 * X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=2000), [-0.7, 0.0, 0.7])
+    bank, given = K.rbf(gamma=[0.005, 0.02, 0.1]), {"penalty": "l1", "multiclass": "joint", "random_state": 0}
+    model = kw.MKLClassifier(bank, C=30.0, approximation=approximation, **given)
+    model.fit(torch.tensor(X), torch.tensor(y))
+    assert model.solver_ == "lagrangian"
+    assert model.dual_gap_ <= 1e-3
+    assert model.n_iter_ <= 60
+
+
+def test_steps_of_survival_by_a_matrix_are_those_of_conjugate_gradients():
+    rng = np.random.default_rng(0)
+    V = rng.normal(size=(300, 70)) / np.arange(1, 71) ** 0.5
+    y = np.stack([rng.random(300) < 0.7, rng.integers(1, 90, 300)], axis=1).astype(float)
+    gram = grams.LowRankGram(V, [40, 30])
+    problem = kw.Problem(gram, losses.Cox().bind(y, C=2.0), penalties.Lp(2), dual_sum=None)
+    state = newton_cg.NewtonCG().init(problem, problem.feasible(rng.normal(size=300)), 1e-6)
+    system = newton_cg._System(problem, state)
+    direct, iterated = system._in_basis(gram), system._iterated(1e-10)
+    np.testing.assert_allclose(direct[0], iterated[0], atol=1e-7)
+    np.testing.assert_allclose(direct[1], iterated[1], atol=1e-7)

@@ -18,6 +18,8 @@ from kernelweave import kernels as K
 from kernelweave.assemble import memory
 from kernelweave.grams import CachedGram
 from kernelweave.kernels import vector
+from kernelweave.solvers.choose import choose
+from kernelweave.solvers.sqp_rounds import largest_set
 
 N, D = 70, 6
 
@@ -64,6 +66,10 @@ def test_every_method_equals_that_of_stored_kernels(form, columns, rng, monkeypa
     close = {"rtol": 0, "atol": 1e-10}
     assert_allclose(gram.energies(beta), dense.energies(beta), **close)
     assert_allclose(gram.decision(beta, weights), dense.decision(beta, weights), **close)
+    for mine, own in zip(
+        gram.energies_and_decision(beta, weights), dense.energies_and_decision(beta, weights), strict=True
+    ):
+        assert_allclose(mine, own, **close)
     for _ in range(2):
         assert_allclose(gram.weighted_columns(beta[index], index), dense.weighted_columns(beta[index], index), **close)
     part = gram.weighted_columns(beta[index], index, rows, kernels)
@@ -270,7 +276,11 @@ def test_solvers_certify_the_same_optimum_with_any_room(solver, penalty, tol, lo
             assert (found.history.hit_rate[-1] > 0.5) == (columns == N)
 
 
-@pytest.mark.parametrize(("solver", "penalty"), [("proximal", penalties.L1()), ("smo", penalties.Lp(2.0))], ids=str)
+@pytest.mark.parametrize(
+    ("solver", "penalty"),
+    [("proximal", penalties.L1()), ("smo", penalties.Lp(2.0)), ("sqp", penalties.L1()), ("sqp", penalties.Lp(2.0))],
+    ids=str,
+)
 def test_single_precision_columns_do_not_limit_the_answer(solver, penalty):
     X, y = points(5, n=150)
     bank = [kernel.resolve(X)[0] for kernel in (K.Polynomial(degree=3), K.Linear())]
@@ -282,11 +292,64 @@ def test_single_precision_columns_do_not_limit_the_answer(solver, penalty):
     assert found.certificate.upper == pytest.approx(best.certificate.upper, rel=1.1e-4)
 
 
-def test_auto_takes_solvers_that_ask_for_few_columns():
-    X, y = points()
-    gram = cached(bank_on(X), X, N)
+@pytest.mark.parametrize("loss", [losses.Hinge(), losses.Squared(), losses.EpsilonInsensitive(0.1)], ids=str)
+@pytest.mark.parametrize("penalty", [penalties.L1(), penalties.Lp(2.0)], ids=str)
+def test_working_sets_within_little_memory_find_the_same_optimum(penalty, loss, set_sqp):
+    X, y = points(7, n=160)
+    bank = bank_on(X)
+    reference = solve(Problem(DenseGram(stored(bank, X)), loss.bind(y, 2.0), penalty), tol=1e-5)
+    set_sqp(first=20, small=0, staged=0, few_rows=2)
+    gram = cached(bank, X, 2)
+    problem = Problem(gram, loss.bind(y, 2.0), penalty)
+    assert largest_set(problem, 1e-4) < 60
+    found = solve(problem, "sqp", tol=1e-4)
+    assert found.converged
+    assert found.certificate.lower <= reference.certificate.upper * (1 + 1e-12)
+    assert found.certificate.upper >= reference.certificate.lower * (1 - 1e-12)
+
+
+def test_auto_works_on_sets_whose_kernels_fit():
+    X, y = points(n=600)
+    bank = bank_on(X)[:2]
     for penalty, name in ((penalties.L1(), "proximal"), (penalties.Lp(2.0), "smo")):
-        assert solve(Problem(gram, losses.Hinge().bind(y, 1.0), penalty)).solver == name
+        for columns, expected in ((4, name), (600, "sqp")):
+            problem = Problem(cached(bank, X, columns), losses.Hinge().bind(y, 1.0), penalty)
+            assert choose(problem).name == expected
+    some = Problem(cached(bank, X, 280), losses.SquaredHinge().bind(y, 1.0), penalties.L1())
+    assert 500 < largest_set(some, 1e-3) < 600
+    assert choose(some).name == "proximal"
+
+
+def test_rows_of_a_combined_kernel_are_its_columns(rng):
+    X, _ = points()
+    bank, weights = bank_on(X), rng.random(7)
+    whole = stored(bank, X)[:, :, [1, 4, 5]] @ weights[[1, 4, 5]]
+    some, kernels = np.arange(3, 40), np.array([1, 4, 5])
+    part = cached(bank, X, N).among(some, kernels, 8 * 37 * 3 * 5, "float64")
+    assert_allclose(part.mixed_columns(np.arange(20), weights[kernels]), whole[np.ix_(some[:20], some)], atol=1e-10)
+    assert part._columns.nbytes <= 8 * 37 * 3 * 5
+
+
+def test_sparse_whole_numbers_are_as_far_apart_as_dense_ones(rng):
+    X = np.where(rng.random((700, 40)) < 0.15, rng.integers(-3, 4, size=(700, 40)), 0).astype(np.float32)
+    exact = ((X[:9, None].astype(float) - X[None]) ** 2).sum(axis=2)
+    places = vector._Places(csr_matrix(X))
+    assert not places.sparse and places.whole
+    assert_array_equal(places.distances(csr_matrix(X[:9])), exact)
+    assert places.across is not None  # this way it went
+    halves = 0.5 * X[:9].astype(float)
+    assert_allclose(places.distances(csr_matrix(halves)), ((halves[:, None] - X[None]) ** 2).sum(axis=2), rtol=1e-5)
+    assert places.distances(csr_matrix(X[:0])).shape == (0, 700)
+
+
+def test_problems_on_threads_share_the_memory(wdbc, monkeypatch):
+    seen, among = [], CachedGram.among
+    monkeypatch.setattr(CachedGram, "among", lambda gram, *rest: seen.append(gram.own_memory) or among(gram, *rest))
+    X, y = wdbc[0][:150], np.arange(150) % 3
+    for n_jobs, share in ((1, 1), (2, 2), (9, 3)):
+        kw.MKLClassifier("rbf", memory=60_000, n_jobs=n_jobs, tol=1e-2, solver="sqp").fit(X, y)
+        assert set(seen) == {60_000 / share}
+        seen.clear()
 
 
 # -- through the estimator --

@@ -173,6 +173,27 @@ def test_infeasible_duals_are_repaired(rng):
     assert certify(problem, Point(wild, np.ones(M))) == certify(problem, Point(mended, np.ones(M)))
 
 
+@each_case
+def test_a_model_may_have_coefficients_of_its_own(case, rng):
+    """The lower bound is that of the duals, the upper that of the coefficients, feasible or not."""
+    problem = posed(None, case)
+    beta, coef = problem.feasible(rng.normal(size=problem.shape)), 5.0 * rng.normal(size=problem.shape)
+    weights = problem.penalty.weights(rng.random(M))
+    found = certify(problem, Point(beta, weights, coef=coef))
+    assert found.lower == pytest.approx(certify(problem, Point(beta, weights)).lower, rel=1e-9, abs=1e-9)
+    by_hand = primal_by_hand(problem, found.scale * coef, weights, found.intercept)
+    assert by_hand == pytest.approx(found.upper, rel=1e-9)
+
+
+def test_running_products_of_coefficients_are_ignored_unless_trusted(rng):
+    problem = problem_of()
+    beta, coef = problem.feasible(rng.normal(size=N)), rng.normal(size=N)
+    honest = certify(problem, Point(beta, np.full(M, 0.5), coef=coef))
+    lying = Point(beta, np.full(M, 0.5), np.full(M, 1e-9), 5.0 * problem.loss.y, coef, np.full(M, 1e-9))
+    assert certify(problem, lying) == honest
+    assert certify(problem, lying, trust=True).upper < 1e-3 * honest.upper
+
+
 # -- the judge cannot be fooled --
 
 

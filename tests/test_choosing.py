@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 import kernelweave as kw
 from kernelweave import kernels as K
-from kernelweave.estimators.choosing import Race, read_candidates, read_costs
+from kernelweave.estimators.choosing import PRICES, Race, automatic, read_candidates, read_costs
 
 BANK = [K.RBF(gamma=0.02), K.RBF(gamma=0.3), K.Linear()]
 COSTS = [0.1, 1.0, 10.0]
@@ -93,6 +93,17 @@ def test_a_stack_is_as_good_as_samples():
     for name in ("mean_test_score", "split2_test_score"):
         assert_allclose(one.cv_results_[name], other.cv_results_[name])
     assert_allclose(one.decision_function(X), other.decision_function(stacked(X)), atol=1e-6)
+
+
+@pytest.mark.parametrize("normalize", ["trace", "dimension"])
+def test_products_on_features_of_full_rank_score_as_kernels_do(normalize):
+    X, y = wine(2)
+    tried = [{"penalty": "spectral", "normalize": normalize}]
+    settings = {"Cs": COSTS, "candidates": tried, "cv": FOLDS, "scoring": "neg_brier_score", "loss": "logistic"}
+    stored = kw.MKLClassifierCV(BANK, tol=1e-6, **settings).fit(X, y)
+    features = kw.MKLClassifierCV(BANK, tol=1e-6, approximation=kw.Nystroem(rank=len(X)), random_state=0, **settings)
+    scores = features.fit(X, y).cv_results_["mean_test_score"]
+    assert_allclose(scores, stored.cv_results_["mean_test_score"], rtol=1e-2)
 
 
 def test_features_and_kernels_on_demand():
@@ -357,3 +368,30 @@ def test_reading():
     X, y = load_iris(return_X_y=True)
     model = kw.MKLClassifierCV(BANK, Cs=[1.0], candidates=["single"], cv=2).fit(X, y)
     assert np.count_nonzero(model.weights_[0]) == 1
+
+
+@pytest.mark.parametrize(("pairs", "chosen"), [(True, "pairs at"), (False, "columns alone")])
+def test_the_price_of_pairs_is_chosen(pairs, chosen):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 4))
+    y = (X[:, 0] * X[:, 1] if pairs else X[:, 0]) + 0.3 * rng.normal(size=150)
+    given = {"approximation": "explicit", "tol": 1e-4}
+    model = kw.MKLRegressorCV("effects", Cs=[0.1, 1.0], cv=3, **given).fit(X, y)
+    assert model.best_candidate_.startswith(chosen)
+    assert list(dict.fromkeys(map(str, model.cv_results_["param_candidate"]))) == [*PRICES.values()]
+    used = {name for name, weight in zip(model.kernel_names_, model.weights_, strict=True) if weight > 0}
+    assert any(" * " in name for name in used) == pairs
+    if not pairs:  # a price out of reach is the same as no pairs
+        alone = kw.MKLRegressor(K.effects(degree=1), C=model.C, **given).fit(X, y)
+        assert np.allclose(model.predict(X), alone.predict(X), atol=1e-2)
+        assert abs(model.objective_ - alone.objective_) <= 2e-4 * alone.objective_
+
+
+def test_columns_alone_get_no_help_from_pairs():
+    X = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]] * 10)  # where single columns say nothing at all
+    model = kw.MKLClassifierCV("effects", approximation="explicit", cv=5, Cs=[1.0, 100.0]).fit(X, X[:, 0] != X[:, 1])
+    assert model.best_candidate_.startswith("pairs at") and model.best_score_ == 1.0
+
+
+def test_effects_of_single_columns_are_weighed_by_l1():
+    assert [str(one) for one in automatic(2, np.ones(2))] == ["L1()"]

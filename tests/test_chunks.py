@@ -64,6 +64,7 @@ def targets():
         "logistic": (machine(loss="logistic", penalty="lp", solver="newton-cg"), labels),
         "classes": (machine(loss="squared_hinge", penalty="lp", solver="interior"), classes),
         "softmax": (machine(loss="logistic", multiclass="joint", penalty="lp"), classes),
+        "joint margin": (machine(multiclass="joint", penalty="lp", tol=1e-7, solver="lagrangian"), classes),
         "squared": (machine(kw.MKLRegressor, loss="squared"), value),
         "two targets": (machine(kw.MKLRegressor, penalty="lp", loss="squared"), np.stack([value, -value], axis=1)),
         "insensitive": (machine(kw.MKLRegressor, penalty="lp", loss="epsilon_insensitive", solver="interior"), value),
@@ -145,6 +146,27 @@ def test_frames_weights_and_lists():
     assert list(theirs.feature_names_in_) == list("abcd")
     assert_allclose(theirs.weights_, ours.weights_, atol=1e-8)
     assert (theirs.predict(dd.from_pandas(frame, npartitions=2)).compute() == ours.predict(frame)).all()
+
+
+@pytest.mark.parametrize("kind", ["parquet", "zarr"])
+def test_what_dask_reads_from_disk(kind, tmp_path):
+    X, value = draw()
+    model = machine(penalty="lp", loss="squared_hinge", approximation=kw.SharedBasis(rank=10))
+    if kind == "zarr":
+        pytest.importorskip("zarr")
+        in_chunks(X).to_zarr(tmp_path / "X.zarr")
+        rows, y = da.from_zarr(tmp_path / "X.zarr"), in_chunks(value > 0)
+    else:
+        pytest.importorskip("pyarrow")
+        pd = pytest.importorskip("pandas")
+        frame = pd.DataFrame(X, columns=list("abcd")).assign(y=value > 0)
+        dd.from_pandas(frame, npartitions=5).to_parquet(tmp_path / "rows")
+        table = dd.read_parquet(tmp_path / "rows")
+        rows, y = table[list("abcd")], table["y"]
+    theirs = pickle.loads(pickle.dumps(model)).fit(rows, y)
+    ours = model.fit(in_chunks(X), in_chunks(value > 0))
+    assert "in 5 chunks" in theirs.storage_
+    assert_allclose(theirs.weights_, ours.weights_, atol=1e-8)
 
 
 def test_landmarks_come_from_some_chunks_of_many_rows(monkeypatch):

@@ -1,5 +1,6 @@
 """What the documents say runs."""
 
+import ast
 import importlib.util
 import inspect
 import re
@@ -71,12 +72,17 @@ def test_examples_of_the_gallery_draw_something(path, monkeypatch, capsys):
         pyplot.close("all")
 
 
+def loaded(name):
+    """Return a script of the documentation as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def public_names():
     """Yield every module and name that the pages of the API are made of."""
-    spec = importlib.util.spec_from_file_location("make_api", ROOT / "docs" / "make_api.py")
-    make_api = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(make_api)
-    text = make_api.written()
+    text = loaded("make_api").written()
     for block in text.split(".. currentmodule:: ")[1:]:
         module, _, rest = block.partition("\n")
         for name in re.findall(r"(?m)^   (\w+)$", rest):
@@ -102,9 +108,24 @@ def issubclass_of_warning(thing):
 
 
 def test_dead_links_are_found(tmp_path):
-    spec = importlib.util.spec_from_file_location("check_links", ROOT / "docs" / "check_links.py")
-    check_links = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(check_links)
+    check_links = loaded("check_links")
     (tmp_path / "a.html").write_text('<p id="here"><a href="b.html#there">x</a><a href="#here">y</a><img src="c.png">')
     (tmp_path / "b.html").write_text('<a href="a.html#here">x</a><a href="a.html#gone">y</a><a href="https://d.e">z</a>')
     assert sorted(check_links.dead(tmp_path)) == ["a.html: b.html#there", "a.html: c.png", "b.html: a.html#gone"]
+
+
+def test_troubleshooting_explains_sentences_that_exist_and_every_warning():
+    messages = loaded("make_messages")
+    page = (ROOT / "docs" / "troubleshooting.md").read_text()
+    tables = ["; ".join(re.findall(r"(?m)^\| ([^|]+) \|", part)[1:]) for part in page.split("\n## ")[1:3]]
+    warned, refused = ([re.split(r"[\s,]*\.{3}[\s,]*", one) for one in table.split("; ")] for table in tables)
+    spoken = [one for room in messages.sentences().values() for one in room]
+    assert len(spoken) > 300
+    for pieces in warned + refused:
+        assert any(all(piece in one for piece in pieces) for one in spoken), pieces
+    trees = {path.stem: ast.parse(path.read_text()) for path in messages.SOURCE.rglob("*.py")}
+    calls = [node for tree in trees.values() for node in ast.walk(tree) if messages.warns(node)]
+    texts = [messages._text(call.args[0]) for call in calls]
+    texts = [text for text in texts if len(text.split()) > 3] + list(messages._of_module(trees["advice"], False))
+    assert len(texts) > 10
+    assert [text for text in texts if not any(all(piece in text for piece in pieces) for pieces in warned)] == []

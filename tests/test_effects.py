@@ -128,6 +128,7 @@ WAYS = {
     "on demand": {"memory": 2e5},
     "listed features": {"approximation": "explicit", "solver": "interior"},
     "a bank never listed": {"approximation": "explicit"},
+    "sizes of centred kernels": {"approximation": "explicit", "normalize": "center"},
 }
 
 
@@ -147,7 +148,8 @@ def along(model, Z, columns, free):
 def test_effects_are_centred_and_the_same_however_they_are_held(way):
     y = np.sign(MIXED[:, 0] * MIXED[:, 1] + np.log(MIXED[:, 2] + 0.1) + MIXED[:, 4] - 0.5)
     model = kw.MKLClassifier(K.effects(price=1.5, categories=[3]), tol=1e-6, **WAYS[way]).fit(MIXED, y)
-    reference = kw.MKLClassifier(K.effects(price=1.5, categories=[3]), tol=1e-6).fit(MIXED, y)
+    plain = {"normalize": WAYS[way].get("normalize", "trace")}
+    reference = kw.MKLClassifier(K.effects(price=1.5, categories=[3]), tol=1e-6, **plain).fit(MIXED, y)
     assert model.objective_ == pytest.approx(reference.objective_, rel=3e-6)
     np.testing.assert_allclose(model.kernel_scales_, reference.kernel_scales_, rtol=1e-9)
     assert list(model.kernel_names_) == list(reference.kernel_names_)
@@ -167,6 +169,30 @@ def test_columns_get_the_functions_that_suit_them():
     assert K.Effects().singles(MIXED)[3].basis.kind == "levels"
     unseen = singles[3].basis(np.array([-1.0, 1.5, 9.0]))
     assert np.all(unseen == 0.0)
+
+
+def test_every_category_has_an_effect_of_its_own():
+    town = np.repeat(np.arange(20.0), 6)
+    worth = np.random.default_rng(2).normal(size=20)
+    model = kw.MKLRegressor(K.effects(categories=[0]), C=1e3, approximation="explicit")
+    curve = kw.effects(model.fit(np.column_stack([town, np.tile([0.0, 1.0, 5.5], 40)]), worth[town.astype(int)]), 0)
+    assert np.corrcoef(curve.value, worth)[0, 1] > 0.999
+    assert K.Effects(degree=1).singles(np.arange(10.0)[:, None])[0].basis.rank == 9
+
+
+@pytest.mark.parametrize("move", [lambda Z: 1e300 * Z, lambda Z: 1e-300 * Z, lambda Z: Z + 1e9, lambda Z: 1e-12 * Z])
+def test_no_unit_of_columns_matters(move):
+    Z = move(np.column_stack([MIXED[:, 3:5], RNG.permutation(MIXED[:, 5])]))
+    model = kw.MKLRegressor(K.effects(), penalty="lp", approximation="explicit").fit(Z, MIXED[:, 3] + MIXED[:, 4])
+    columns = model._partition("columns").columns
+    shares = model.contributions(Z, by="columns")[:, [len(part) == 1 for part in columns]]
+    assert shares.shape[1] == 3 and np.abs(shares.mean(axis=0)).max() < 1e-12
+    assert model.score(Z, MIXED[:, 3] + MIXED[:, 4]) > 0.9
+
+
+def test_columns_alike_to_the_kernel_have_no_effect():
+    with pytest.raises(ValueError, match="no column left"):
+        K.effects(kernel=K.RBF(gamma=1e-30))[0].resolve(MIXED[:, :2])
 
 
 def test_categories_of_a_frame_are_known():
@@ -200,6 +226,7 @@ def test_weights_of_samples_count_as_repetition():
 def test_only_effects_that_are_included_are_considered():
     chosen = K.effects(include=[0, (0, 1), (1, 2, 4)])[0].resolve(X)
     assert [kernel.columns for kernel in chosen] == [(0,), (0, 1), (1, 2, 4)]
+    assert len(K.effects(include=["each", (0, 1)])[0].resolve(X)) == 6
     assert [kernel._price for kernel in K.Effects(degree=3, price=2.0).resolve(X[:, :3])] == [1, 1, 1, 2, 2, 2, 4]
 
 
@@ -211,7 +238,11 @@ def test_only_effects_that_are_included_are_considered():
         (lambda: K.effects(price=-1.0), "price of Effects"),
         (lambda: kw.MKLClassifier("effects", normalize="diagonal").fit(X, BINARY), "undo the centring"),
         (lambda: kw.MKLClassifier("rbf", approximation="explicit").fit(X, BINARY), "few known functions"),
-        (lambda: kw.MKLClassifier(K.effects(include=["a"])).fit(X, BINARY), "no names"),
+        (lambda: kw.MKLClassifier(K.effects(include=["a"])).fit(X, BINARY), "include of Effects asks .* no names"),
+        (lambda: K.effects(categories=[9])[0].resolve(X), "categories of Effects asks for column 9"),
+        (lambda: K.effects(include=[]), "include of Effects names no effect"),
+        (lambda: K.effects(include=[(0, 4)], on=[0, 1])[0].resolve(X), "column 4, which on leaves out"),
+        (lambda: kw.MKLOutlierDetector("effects").fit(X), "mean at zero"),
         (lambda: kw.MKLClassifier("effects", approximation="explicit", memory=1e3).fit(X, BINARY), "smaller rank"),
     ],
 )
@@ -245,6 +276,9 @@ def test_a_bank_does_what_its_list_does(single, monkeypatch):
         q, expected = bank.energies(beta), listed.energies(beta)
         np.testing.assert_allclose(q, expected, rtol=1e-4 if single else 1e-10)
         assert q.max() == pytest.approx(expected.max(), rel=1e-10)  # which the lower bound is about
+        off, error = bank.energy_errors(beta, q, 1e-15), np.abs(q - expected)
+        assert np.all(error <= off) and np.all(off <= 1e-4 * q.max())
+        assert not single or error.max() > 1e-3 * off.max()
         weights = np.where(rng.random(q.size) < 0.2, rng.random(q.size), 0.0)
         np.testing.assert_allclose(bank.decision(beta, weights), listed.decision(beta, weights), atol=1e-9)
     np.testing.assert_allclose(bank.diagonal(), listed.diagonal(), atol=1e-10)
@@ -326,11 +360,23 @@ def test_curves_are_the_shares_along_a_grid():
     assert np.corrcoef(curve.value, curve.grid[0])[0, 1] > 0.99
     with pytest.raises(ValueError, match="neither a part nor a column"):
         kw.effects(model, "height")
+    with pytest.raises(ValueError, match="part asks for column 100"):
+        kw.effects(model, 100)
+    with pytest.raises(ValueError, match="points must be a whole number"):
+        kw.effects(model, 0, points=0)
     whole = kw.MKLRegressor("rbf").fit(X, NUMBERS)
     with pytest.raises(ValueError, match="only one or two can be drawn"):
         kw.effects(whole, "all columns")
     with pytest.raises(TypeError, match="estimator of kernelweave"):
         kw.effects(3, 0)
+
+
+def test_curves_are_drawn_along_the_samples_that_have_the_column():
+    torn = X.copy()
+    torn[:6, 0] = np.nan
+    model = kw.MKLRegressor(K.effects(degree=1), missing="absent").fit(torn, NUMBERS)
+    curve = kw.effects(model, 0)
+    assert curve.data[0].size == 84 and np.isfinite(curve.grid[0]).all() and np.isfinite(curve.value).all()
 
 
 def test_pictures_show_every_part_of_one_or_two_columns():
@@ -366,6 +412,7 @@ def test_tensors_stay_tensors():
     sums = shares.sum(dim=1) + float(model.intercept_[0])
     np.testing.assert_allclose(sums.numpy(), model.decision_function(torch.as_tensor(X)).numpy(), atol=1e-10)
     assert kw.effects(model, model.effects_[0].columns).value.size > 0
+    assert len(kw.plot.contributions(model, torch.as_tensor(X[0]), ax=kw.plot.canvas()).patches) > 1
 
 
 def test_sparse_samples_are_refused_and_choices_list_the_bank():

@@ -6,13 +6,21 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from kernelweave import grams, penalties
+from kernelweave import Problem, grams, losses, penalties, solve
 from kernelweave.grams import DenseGram
 from registry import APPROXIMATIONS, BANKS, GRAMS, IN_PASSES, SHARED, VIEWS, exported, label, names
 
 N, M = 23, 7
-each_gram = pytest.mark.parametrize("build", GRAMS, ids=label)
-WITH_ENTRIES = [build for build in GRAMS if issubclass(type(build(np.ones((1, 1, 1)), None)), grams.EntryGram)]
+
+
+def kernels_first(stack, scale):
+    """Return a stack that lies in memory one kernel after the other."""
+    return DenseGram(np.moveaxis(np.ascontiguousarray(np.moveaxis(stack, 2, 0)), 0, 2), scale)
+
+
+BUILDS = [*GRAMS, kernels_first]
+each_gram = pytest.mark.parametrize("build", BUILDS, ids=label)
+WITH_ENTRIES = [build for build in BUILDS if issubclass(type(build(np.ones((1, 1, 1)), None)), grams.EntryGram)]
 each_with_entries = pytest.mark.parametrize("build", WITH_ENTRIES, ids=label)
 each_dtype = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 each_scale = pytest.mark.parametrize("scale", [None, np.linspace(0.5, 3.0, M)], ids=["plain", "scaled"])
@@ -239,3 +247,14 @@ def test_dense_takes_any_layout_and_integers():
 def test_dense_refuses_what_is_not_a_stack(shape):
     with pytest.raises(ValueError, match=r"stack must have shape \(n, n, m\), samples first; got"):
         DenseGram(np.zeros(shape))
+
+
+@pytest.mark.parametrize("penalty", [penalties.L1(), penalties.Lp(2)], ids=label)
+def test_kernels_one_after_the_other_are_used_in_place(penalty, monkeypatch):
+    monkeypatch.setattr("kernelweave.solvers.base.TINY", 0)
+    stack, y = stack_of(n=60), np.where(np.arange(60) % 3, 1.0, -1.0)
+    gram = kernels_first(stack, None)
+    assert gram.each is not None and np.shares_memory(gram.stack, gram.each)
+    here, there = (solve(Problem(one, losses.Hinge().bind(y), penalty), "sqp") for one in (gram, DenseGram(stack)))
+    assert here.converged and here.certificate.lower <= there.certificate.upper
+    assert there.certificate.lower <= here.certificate.upper

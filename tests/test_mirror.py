@@ -321,6 +321,17 @@ def test_a_first_chunk_too_small_for_its_landmarks_is_told(digits):
         model.partial_fit(X[:20], y[:20], classes=np.arange(10))
 
 
+def test_kernels_of_a_stream_have_the_size_asked_for(digits):
+    X, _, y, _ = digits
+    bank, features = K.rbf(gamma=[1e-2, 1.0]) + K.linear(), {"approximation": kw.Nystroem(rank=20), "random_state": 0}
+    model = kw.recipe("ufo-mkl", bank, normalize="dimension", **features).partial_fit(X[:100], y[:100] > 4)
+    sized = [float(scale) * kernel for scale, kernel in zip(model.kernel_scales_, bank, strict=True)]
+    plain = kw.recipe("ufo-mkl", sized, normalize=None, **features).partial_fit(X[:100], y[:100] > 4)
+    np.testing.assert_allclose(model.decision_function(X), plain.decision_function(X), rtol=1e-6, atol=1e-9)
+    trace = kw.recipe("ufo-mkl", bank, **features).partial_fit(X[:100], y[:100] > 4)
+    assert not np.allclose(trace.kernel_scales_, model.kernel_scales_, rtol=0.1)
+
+
 def test_streams_say_what_they_cannot(digits):
     X, _, y, _ = digits
     with pytest.raises(AttributeError, match="partial_fit"):
@@ -340,6 +351,8 @@ def test_streams_say_what_they_cannot(digits):
         machine(class_weight={0: -1.0}).partial_fit(X[:100], y[:100], classes=np.arange(10))
     with pytest.raises(ValueError, match="label type"):
         machine().partial_fit(X[:100], X[:100, 2] + 0.5)
+    with pytest.raises(ValueError, match=r"approximation='shared' .* use 'nystroem' or"):
+        machine().set_params(approximation="shared").partial_fit(X[:100], y[:100])
     with pytest.raises(ValueError, match="held out"):
         machine(probability=True).partial_fit(X[:100], y[:100], classes=np.arange(10))
     with pytest.raises(ValueError, match="changed since the first chunk"):

@@ -527,6 +527,18 @@ def squared(model, bank, X, Z):
 
 
 @each_terms
+@pytest.mark.parametrize("normalize", ["trace", "dimension", "tail"])
+def test_features_of_full_rank_are_the_kernels_at_every_size(data, bank, linear_terms, normalize):
+    X, y = data[0][:60], data[1][:60]
+    settings = {"penalty": SpectralNorm(linear_terms=linear_terms), "normalize": normalize, "tol": 1e-7}
+    kernels = kw.MKLClassifier(bank, **settings).fit(X, y)
+    features = kw.MKLClassifier(bank, approximation=kw.Nystroem(rank=60), random_state=0, **settings).fit(X, y)
+    assert_allclose(features.kernel_scales_, kernels.kernel_scales_, rtol=1e-6)
+    new = data[0][60:]
+    assert_allclose(features.decision_function(new), kernels.decision_function(new), rtol=1e-3, atol=1e-3)
+
+
+@each_terms
 def test_decision_function_is_the_expansion_of_the_fitted_attributes(data, bank, linear_terms):
     X, y = data
     model = kw.MKLClassifier(bank, penalty=SpectralNorm(linear_terms)).fit(X[:120], y[:120])

@@ -16,7 +16,6 @@ from agreement import assert_same_optimum, check_against, decision, primal, rebo
 from kernelweave import DenseGram, Problem, losses, penalties, solve, solvers
 from kernelweave.grams import GramStack
 from kernelweave.problem import Point, Status
-from kernelweave.solvers import sqp
 from reference import Inaccurate, optimum_of
 from registry import PENALTIES, QUADRATIC, SOLVERS, label, sized, usual
 
@@ -105,20 +104,20 @@ def test_rounds_agree_with_alternation(n, C, penalty):
 
 @pytest.mark.parametrize("loss", QUADRATIC, ids=label)
 @pytest.mark.parametrize("penalty", [penalties.L1(), penalties.Lp(1.1), penalties.Lp(2)], ids=label)
-def test_rounds_find_the_optimum_of_small_problems(penalty, loss, monkeypatch):
+def test_rounds_find_the_optimum_of_small_problems(penalty, loss, monkeypatch, set_sqp):
     monkeypatch.setattr("kernelweave.solvers.base.TINY", 0)
-    monkeypatch.setattr("kernelweave.solvers.sqp.SETTINGS", replace(sqp.SETTINGS, first=12, few=8, many=3))
+    set_sqp(first=12, few=8, many=3)
     for C in (1e-3, 1e-2, 0.1, 1.0, 30.0):
         problem, other = small(penalty, loss, C=C), "smo" if penalty.smooth else "proximal"
         assert_same_optimum(solve(problem, "sqp", tol=1e-5), solve(problem, other, tol=1e-5))
 
 
 @pytest.mark.parametrize("penalty", [penalties.L1(), penalties.Lp(2)], ids=label)
-def test_rounds_that_hold_no_rows_find_the_same(penalty, monkeypatch):
+def test_rounds_that_hold_no_rows_find_the_same(penalty, monkeypatch, set_sqp):
     problem = small(penalty, n=200)
     monkeypatch.setattr("kernelweave.solvers.base.TINY", 0)
     whole = solve(problem, "sqp", tol=1e-4)
-    monkeypatch.setattr("kernelweave.solvers.sqp.SETTINGS", replace(sqp.SETTINGS, first=40, share=0.0, least=2000))
+    set_sqp(first=40, share=0.0, least=2000)
     assert_same_optimum(solve(problem, "sqp", tol=1e-4), whole)
 
 

@@ -139,6 +139,16 @@ def test_cox(ties, alpha):
     np.testing.assert_allclose(ours.score(X, y), theirs.score(X, y), atol=1e-3)
 
 
+def test_curvature_of_cox_takes_tables(rng):
+    y = np.stack([rng.random(40) < 0.6, rng.integers(1, 15, 40)], axis=1).astype(float)
+    loss, f, table = L.Cox().bind(y, C=rng.random(40) + 0.2), rng.normal(size=40), rng.normal(size=(40, 3))
+    found, step = loss.curvature_times(f, table), 1e-5
+    for column, along in zip(table.T, found.T, strict=True):
+        slopes = loss.slope(f + step * column) - loss.slope(f - step * column)
+        np.testing.assert_allclose(along, slopes / (2.0 * step), atol=1e-7)
+        np.testing.assert_allclose(along, loss.curvature_times(f, column), atol=1e-12)
+
+
 def test_concordance_is_scikit_survivals():
     metrics = pytest.importorskip("sksurv.metrics")
     rng = np.random.default_rng(1)

@@ -70,3 +70,21 @@ def test_a_forked_process_gets_threads_of_its_own(two):
     old, threads._pool = threads._pool, (-1, 2, None)  # as seen from a child: the pool of another process
     assert threads._threads(2) is not None
     threads._pool = old
+
+
+def test_compiling_is_told_aloud_once(caplog):
+    from types import SimpleNamespace
+
+    from kernelweave import compiled
+    from kernelweave.compiled import stacks
+
+    told, event = compiled.Told(), SimpleNamespace(data={"dispatcher": stacks.energies})
+    other = SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=len)})
+    other.data["dispatcher"].py_func = SimpleNamespace(__module__="elsewhere", __name__="other")
+    with caplog.at_level("INFO", "kernelweave"):
+        for happens in (event, other, event, event):
+            told.on_start(happens)
+            told.on_end(happens)
+            told.seconds += 2.0
+    assert [record.levelname for record in caplog.records] == ["INFO", "WARNING", "INFO", "INFO"]
+    assert "compiled energies: 0.0 s" in caplog.text

@@ -124,15 +124,6 @@ def test_cross_validation_keeps_estimators_and_scores(iris):
     assert table.shape == (3, 2)
 
 
-def test_skore(iris, tmp_path):
-    skore = pytest.importorskip("skore")
-    X, y = iris
-    parts = {"X_train": X[::2], "y_train": y[::2], "X_test": X[1::2], "y_test": y[1::2]}
-    evaluated = skore.EstimatorReport(kw.MKLClassifier(BANK), **parts)
-    own = kw.MKLClassifier(BANK).fit(X[::2], y[::2]).score(X[1::2], y[1::2])
-    assert evaluated.metrics.accuracy() == pytest.approx(own)
-
-
 def test_reports_of_skore(iris):
     skore = pytest.importorskip("skore", reason="skore is in the extra 'test'")
     X, y = iris

@@ -16,6 +16,7 @@ from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.preprocessing import StandardScaler
 
 import kernelweave as kw
+from kernelweave import arrays
 from kernelweave import kernels as K
 from kernelweave.arrays import device_of, to_host
 from kernelweave.grams import LowRankGram
@@ -297,6 +298,18 @@ def test_memory_is_foreseen(wdbc, xp):
     X, y = (xp.asarray(values) for values in wdbc)
     model = machine(memory=160 * 4 * 8 * 9 + 10).fit(X, y)
     assert "recomputed from X at each pass" in model.storage_
+
+
+SPREAD = np.random.default_rng(0).normal(size=700)
+
+
+@pytest.mark.parametrize("values", [SPREAD, np.exp(12 * SPREAD), np.round(SPREAD), np.ones(300)], ids=range(4))
+def test_entries_at_some_places_of_many_are_found_without_sorting_all(values, monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(arrays, "SORTED", 20)
+    ranked, last = np.sort(values), len(values) - 1
+    for ranks in ([0], [last], [last // 2, last // 2 + 1], [3, last - 3], [last // 3, last // 3]):
+        assert arrays.order_statistics(torch.tensor(values), ranks) == [ranked[rank] for rank in ranks]
 
 
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")

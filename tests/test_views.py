@@ -256,6 +256,12 @@ def test_polars_tables(tables, joined):
     np.testing.assert_array_equal(clf.predict(frames), clf.predict(X))
     alone = kw.MKLClassifier(K.linear(on=["g1", "g2"])).fit(frames["rna"], y)
     assert alone.kernel_names_ == ["linear on g1 and g2"]
+    digits = pl.Series("sex", [str(k % 2) for k in range(len(y))])
+    for column in (digits, digits.cast(pl.Categorical)):
+        with pytest.raises(ValueError, match="not numbers: sex"):
+            kw.MKLClassifier(K.linear()).fit(frames["rna"].with_columns(column), y)
+    flags = frames["rna"].with_columns(digits == "1")
+    assert len(kw.MKLClassifier(K.linear()).fit(flags, y).predict(flags)) == len(y)
 
 
 def refusals(tables):

@@ -14,7 +14,7 @@ Array = Any  # of NumPy, of torch, or of any other library with the array API
 
 TILE = 64  # columns that matrix units take at a time
 RIDGE = 1e-14  # of the largest entry of a matrix: what is added to its diagonal before its triangular root is taken
-SORTED = 10**6  # entries up to which sorting is as quick as counting
+SORTED = 2 * 10**5  # entries up to which sorting is as quick as counting
 BLOCKS = 4  # column blocks of a symmetric product where no symmetric routine is at hand: 10 of 16 are computed
 
 
@@ -137,26 +137,21 @@ def order_statistics(
         ranked = np.partition(values, ranks)
         return [float(ranked[rank]) for rank in ranks]
     xp = namespace(values)
-    if values.shape[0] <= SORTED:
-        ranked = xp.sort(values)
-        return [float(ranked[rank]) for rank in ranks]
-    found = {rank: _halved(values, rank) for rank in set(ranks)}
-    return [found[rank] for rank in ranks]
-
-
-def _halved(values: Array, rank: int) -> float:
-    """Return one of them by counting: much sooner than sorting, on an accelerator."""
-    xp = namespace(values)
-    low, high = float(xp.min(values)), float(xp.max(values))
-    while (
-        True
-    ):  # more than ``rank`` entries are at most ``high``, and not so many at most ``low``, unless it is the least
+    low, high, some, before = float(xp.min(values)), float(xp.max(values)), values, 0
+    while some.shape[0] > SORTED:  # much sooner than sorting all, on an accelerator
         middle = 0.5 * (low + high)
         if not low < middle < high:
             break
-        enough = int(xp.sum(xp.astype(values <= middle, xp.int64))) > rank
-        low, high = (low, middle) if enough else (middle, high)
-    return low if int(xp.sum(xp.astype(values <= low, xp.int64))) > rank else high
+        lower = some <= middle
+        count = before + int(xp.sum(xp.astype(lower, xp.int64)))
+        if max(ranks) < count:
+            some, high = some[lower], middle
+        elif min(ranks) >= count:
+            some, low, before = some[~lower], middle, count
+        else:
+            return [order_statistics(values, [rank])[0] for rank in ranks]
+    ranked = xp.sort(some)
+    return [float(ranked[rank - before]) for rank in ranks]
 
 
 def positive(array: Array) -> Array:

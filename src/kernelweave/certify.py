@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from .arrays import Array, like, namespace, positive, to_host
-from .grams import BankGram, GramStack
+from .grams import BankGram, BasisGram, GramStack
 from .problem import Certificate, Point, Problem
 
 PRECISION = float(np.finfo(float).eps)  # relative error of one operation
@@ -63,16 +63,29 @@ def certify(problem: Problem, point: Point, *, trust: bool = False, rescale: boo
     if not trust or q is None or f is None:
         beta = problem.feasible(beta)
         q, f = problem.gram.energies_and_decision(beta, point.weights)
-        errors = NO_ERRORS if trust else _errors(problem, beta, point.weights)
-    most = errors.raised(q)
-    lower, dual_scale = dual_value(problem, beta, most)
-    upper, scale, intercept = primal_value(problem, point.weights, most, f, lower, rescale, errors)
+        errors = NO_ERRORS if trust else _errors(problem, beta, point.weights, q)
+    lower, dual_scale = dual_value(problem, beta, errors.raised(q))
+    of_model = errors
+    if point.coef is not None:
+        q, f, of_model = _model(problem, point, trust)
+    most = of_model.raised(q)
+    upper, scale, intercept = primal_value(problem, point.weights, most, f, lower, rescale, of_model)
     below, above = 0.0, 0.0
     if errors.share:
         below = errors.of_dual(problem, beta, dual_scale, intercept)
         above = upper - primal_value(problem, point.weights, q, f, rescale=False, at=scale)[0]
     rounding = _rounding(problem, point.weights)
     return Certificate(lower - below, upper, scale, intercept, dual_scale, rounding, below + max(above, 0.0))
+
+
+def _model(problem: Problem, point: Point, trust: bool) -> tuple[Any, Array, Errors]:
+    """Return energies and decision values of coefficients other than the duals, and what rounding did to them."""
+    coef = point.coef
+    assert coef is not None
+    if trust and point.coef_q is not None and point.f is not None:
+        return point.coef_q, point.f, NO_ERRORS
+    q, f = problem.gram.energies_and_decision(coef, point.weights)
+    return q, f, NO_ERRORS if trust else _errors(problem, coef, point.weights, q)
 
 
 @dataclass(frozen=True)
@@ -105,22 +118,32 @@ class Errors:
 NO_ERRORS = Errors()
 
 
-def _errors(problem: Problem, beta: Array, weights: np.ndarray) -> Errors:
-    """Return what rounding may have done to products of ``beta``."""
+def _errors(problem: Problem, beta: Array, weights: np.ndarray, energies: np.ndarray) -> Errors:
+    """Return what rounding may have done to products of ``beta``, of which these are the energies."""
     gram, xp = problem.gram, namespace(beta)
     share = PRECISION * (2.0 + WALK * float(problem.n) ** 0.5)
-    if isinstance(gram, BankGram):  # of too many kernels to look at each
-        used = np.flatnonzero(weights)
+    q: Any = 0.0
+    if isinstance(gram, BankGram):  # of too many kernels to look at each for the decision values
+        used, q = np.flatnonzero(weights), gram.energy_errors(beta, energies, share)
         gram, weights = gram.only(used), weights[used]
-    diagonal = gram.diagonal() if problem.n * weights.size <= MANY else _even_diagonal(gram, beta)
-    size = xp.sqrt(_powered(diagonal @ like(diagonal, weights), getattr(gram, "degree", 1)))
     whole = xp.abs(beta) if beta.ndim == 1 else xp.sum(xp.abs(beta), axis=1)
+    if isinstance(gram, BasisGram) and problem.n * weights.size <= MANY:
+        size, q = xp.sqrt(positive(gram.diagonal_of(weights))), share * _bounded(gram, whole)
+    else:
+        diagonal = gram.diagonal() if problem.n * weights.size <= MANY else _even_diagonal(gram, beta)
+        size = xp.sqrt(_powered(diagonal @ like(diagonal, weights), getattr(gram, "degree", 1)))
+        if gram is problem.gram:
+            q = share * to_host(whole @ xp.sqrt(_powered(diagonal, 1))) ** 2
+        if gram.rounded:  # which makes kernels of low rank indefinite
+            q = q + gram.rounded * to_host(whole**2 @ _powered(diagonal, 1))
     columns = size @ xp.abs(beta)
     f = share * (size * columns if beta.ndim == 1 else size[:, None] * columns[None, :])
-    q = share * to_host(whole @ xp.sqrt(_powered(diagonal, 1))) ** 2 if gram is problem.gram else 0.0
-    if gram.rounded:  # which makes kernels of low rank indefinite
-        q = q + gram.rounded * to_host(whole**2 @ _powered(diagonal, 1))
     return Errors(share, q, f)
+
+
+def _bounded(gram: BasisGram, whole: Array) -> np.ndarray:  # (m,)
+    """Return the square of ``sum_i b_i sqrt(K_k[i, i])``, at most, where the diagonal of each kernel costs much."""
+    return float(namespace(whole).sum(whole)) * np.maximum(gram.summed_diagonal(whole), 0.0)
 
 
 def _even_diagonal(gram: GramStack, beta: Array) -> Array:  # (n, m)

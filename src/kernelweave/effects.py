@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .arrays import like, namespace, to_host
+from .assemble import check_whole
 from .estimators.base import MKLEstimator
 from .estimators.parts import NO_SAMPLES
 
@@ -87,6 +88,7 @@ def effects(model: Any, part: Any, points: int = 100) -> EffectShape:
     ('column 1 : column 2', (10, 10), True)
     """
     model = fitted(model)
+    check_whole("points", points)
     partition = model._partition("columns")
     place = _place(model, partition, part)
     columns = partition.columns[place]
@@ -96,7 +98,8 @@ def effects(model: Any, part: Any, points: int = 100) -> EffectShape:
             "choose another of model.parts('columns')."
         )
     sample = _rows(model)
-    data = [sample[:, j] for j in columns]
+    looked = sample[:, list(columns)]
+    data = list(looked[np.all(looked == looked, axis=1)].T)  # without samples that lack them
     seen = [np.unique(values) for values in data]
     discrete = [
         values.size <= FEW or model._kinds.get(j) == "category" for j, values in zip(columns, seen, strict=True)
@@ -139,6 +142,8 @@ def _place(model: Any, partition: Any, part: Any) -> int:
         if isinstance(item, str) and item in known:
             found.append(known.index(item))
         elif isinstance(item, int | np.integer) and not isinstance(item, bool):
+            if not -model.n_features_in_ <= item < model.n_features_in_:
+                raise ValueError(f"part asks for column {item}, but the model has {model.n_features_in_} columns.")
             found.append(int(item) % model.n_features_in_)
         else:
             raise ValueError(f"part {item!r} is neither a part nor a column: choose from model.parts('columns').")

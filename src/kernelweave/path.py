@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.base import clone
 
-from .assemble import check_number
+from .assemble import check_cost
 from .estimators.base import MKLEstimator, support
+from .solvers.base import on_threads
 
 
 @dataclass(frozen=True)
@@ -81,16 +81,18 @@ def path(estimator: MKLEstimator, X: Any, y: Any, C: Sequence[float], sample_wei
     if not isinstance(estimator, MKLEstimator):
         raise TypeError(f"estimator must be a MKLClassifier, on its own; got {type(estimator).__name__}.")
     if "C" not in estimator.get_params(deep=False):
-        raise TypeError(f"{type(estimator).__name__} has no C of its own, and no path along it.")
+        raise TypeError(
+            f"{type(estimator).__name__} has no C of its own, and no path along it: give a MKLClassifier, MKLRegressor "
+            "or MKLSurvival."
+        )
     if type(estimator)._solve_all is not MKLEstimator._solve_all:
         raise TypeError(f"{type(estimator).__name__} has no path, not being one problem: fit it for each C.")
     costs = _read_costs(C)
     worker = clone(estimator).set_params(C=float(costs[0]))
     with worker._limited(time.perf_counter()):
         prepared = worker._prepare(X, y, sample_weight)
-        walks = Parallel(n_jobs=worker.n_jobs, prefer="threads")(
-            delayed(worker._along)(prepared, subproblem, costs) for subproblem in prepared.subproblems
-        )
+        worker._share_memory(prepared)
+        walks = on_threads(lambda one: worker._along(prepared, one, costs), prepared.subproblems, worker.n_jobs)
     steps = list(zip(*walks, strict=True))  # for each C, the solutions of all problems
     worker._warn_if_loose([solution for step in steps for solution in step])
     several = slice(None) if len(prepared.subproblems) > 1 else 0
@@ -110,5 +112,5 @@ def _read_costs(C: Sequence[float]) -> np.ndarray:
     if not costs:
         raise ValueError("C is empty: give at least one cost.")
     for cost in costs:
-        check_number("every entry of C", cost)
+        check_cost("every entry of C", cost)
     return np.array(costs, dtype=float)

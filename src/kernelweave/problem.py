@@ -112,12 +112,18 @@ class Problem:
 
 @dataclass(frozen=True)
 class Point:
-    """What a solver offers for judgement: duals, kernel weights and, for monitoring, its running products."""
+    """What a solver offers for judgement: duals, kernel weights and, for monitoring, its running products.
+
+    The model is ``K_w beta``, or ``K_w coef`` where a solver has coefficients that are better than its duals: these
+    may be anything, and small errors of many duals together are a large one of decision values.
+    """
 
     beta: np.ndarray  # (n,) or (n, c)
     weights: np.ndarray  # (m,)
     q: np.ndarray | None = None  # (m,)  beta' K_k beta, summed over c
-    f: np.ndarray | None = None  # as beta, K_w beta
+    f: np.ndarray | None = None  # as beta, the model's decision values
+    coef: np.ndarray | None = None  # as beta
+    coef_q: np.ndarray | None = None  # (m,)  coef' K_k coef, summed over c
 
 
 @dataclass(frozen=True)

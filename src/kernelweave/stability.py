@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 from sklearn.base import clone, is_classifier
@@ -17,11 +16,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from .arrays import to_host
-from .assemble import Assembly, Fold, StoredFold, check_choice, check_number, check_whole, fold_of, rows_of
+from .assemble import Assembly, Fold, StoredFold, check_choice, check_cost, check_number, check_whole, fold_of, rows_of
 from .assemble.complexity import LOOK, on_host
 from .estimators.base import MKLEstimator, PreparedFit
 from .penalties import MixingPenalty
 from .problem import Status
+from .solvers.base import on_threads
 from .tables import NO_GROUP, shorten, table
 from .weightings import make_mixing
 
@@ -154,7 +154,7 @@ def stability(
     _check(estimator, n_resamples, method, threshold)
     costs = np.sort(np.atleast_1d(np.asarray(estimator.C if Cs is None else Cs, dtype=float)))
     for cost in costs:
-        check_number("every entry of Cs", float(cost))
+        check_cost("every entry of Cs", float(cost))
     rng, worker = check_random_state(random_state), clone(estimator)
     with worker._limited(time.perf_counter()):
         prepared = worker._prepare(X, y, sample_weight)
@@ -164,7 +164,7 @@ def stability(
         order = rng.permutation(prepared.targets.rows.shape[0]) if decoys else None
         job = _Job(worker, prepared, y, costs, order, starts)
         halves = _halves(prepared, worker, n_resamples, method, rng)
-        found = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(job)(rows) for rows in halves)
+        found = on_threads(job, halves, n_jobs)
     weights = np.array(_in_time(found, worker))
     picked = np.any(weights > 0, axis=1)  # of (resamples, costs, kernels and decoys)
     real, fake = np.asarray(picked)[:, :m], np.asarray(picked)[:, m:]

@@ -9,7 +9,7 @@ from .factors import FactorAssembly, FactorExpansion, described, from_factors
 from .folds import FactorFold, Fold, SampleFold, StoredFold, fold_of, rows_of
 from .labels import Labels, class_targets, given_factors, read_labels, split_classes
 from .memory import available_memory, check_memory
-from .parameters import Options, check_choice, check_number, check_whole
+from .parameters import Options, check_choice, check_cost, check_number, check_whole
 from .products import (
     FactorProductAssembly,
     FactorProductExpansion,
@@ -67,6 +67,7 @@ __all__ = [
     "available_memory",
     "check_choice",
     "check_columns",
+    "check_cost",
     "check_memory",
     "check_number",
     "check_order",

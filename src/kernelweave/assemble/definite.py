@@ -8,6 +8,8 @@ import numpy as np
 from scipy.linalg import eigh
 from sklearn.utils import check_random_state
 
+from ..grams.dense import kernels_first
+
 ASYMMETRY = 1e-6  # of a kernel's largest diagonal entry: what rounding may explain
 SLACK = 1e-8  # of a kernel's mean diagonal: the negative eigenvalue that rounding may explain
 GOLDEN = 0.6180339887498949  # whose multiples fill the unit interval evenly
@@ -16,7 +18,7 @@ CHECK_FLOPS = 1e8  # most work spent on looking for negative eigenvalues
 
 def check_symmetric(stack: np.ndarray, names: list[str], source: str) -> None:
     """Refuse NaN, infinity and asymmetry: one reading of every entry, and a comparison where that shows something."""
-    stack = np.ascontiguousarray(stack)
+    stack = stack if kernels_first(stack) is not None else np.ascontiguousarray(stack)
     largest = np.abs(np.einsum("iik->ik", stack)).max(axis=0)
     if _looks_symmetric(stack, largest):
         return
@@ -42,11 +44,12 @@ def _looks_symmetric(stack: np.ndarray, largest: np.ndarray) -> bool:
     Multiples of the golden ratio keep any two of n angles about ``1 / n`` apart at least, so that one pair of entries
     that differ by `ASYMMETRY` cannot hide; they are given to the samples at random, so that many pairs will not.
     """
-    from ..compiled.stacks import turned
+    from ..compiled.stacks import turned, turned_of_each
 
-    n = stack.shape[0]
+    n, each = stack.shape[0], kernels_first(stack)
     angles = np.pi * np.mod(np.random.default_rng(0).permutation(n) * GOLDEN, 1.0)
-    sums = turned(stack, np.cos(angles), np.sin(angles))
+    turns = np.cos(angles), np.sin(angles)
+    sums = turned(stack, *turns) if each is None else turned_of_each(each, *turns)
     return bool(np.all(np.isfinite(sums)) and np.all(np.abs(sums) <= ASYMMETRY / n * largest))
 
 

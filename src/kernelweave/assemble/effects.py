@@ -199,7 +199,7 @@ def from_effects(
     share = weight / namespace(weight).sum(weight)
     d = len(singles)
     gram = EffectsGram(features, pair_rank=spec.pair_rank)
-    if options.normalize is not None:  # centred, so that the variance is the mean of the diagonal
+    if options.normalize is not None:
         gram.scale = 1.0 / np.maximum(mean_diagonals(gram, share), 1e-150)
     gram.scale[d:] /= spec.price
     labels = EffectNames([effect.name for effect in singles])

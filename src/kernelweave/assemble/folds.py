@@ -16,6 +16,7 @@ from .base import Assembly
 from .exact import TensorAssembly, from_tensors
 from .factors import FactorAssembly, stored_features
 from .parameters import Options
+from .products import FactorProductAssembly
 from .stacks import KernelAssembly, assembled, diagonal_means, from_samples
 from .targets import Targets
 
@@ -100,8 +101,10 @@ class FactorFold(Fold):
         return np.maximum(sizes, 1e-12)  # a kernel that is nothing on these samples stays next to nothing
 
     def decide(self, assembly: Assembly, targets: Targets, weights: np.ndarray, coef: Array) -> Array:
-        if not isinstance(assembly, FactorAssembly):
-            return super().decide(assembly, targets, weights, coef)
+        if isinstance(assembly, FactorProductAssembly):
+            directions, shift, signs = assembly.squares(weights, coef)
+            return (self.test @ directions + shift) ** 2 @ signs
+        assert isinstance(assembly, FactorAssembly)
         xp, gram = namespace(coef), self.made.gram
         kept = weights[:, assembly.kept] * assembly.factors
         z = gram.on(self.samples).rmatvec(xp.matrix_transpose(coef))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -96,12 +97,22 @@ def _encode(y: Any) -> tuple[np.ndarray, Array]:
         check_finite(y, "y")
     else:
         assert_all_finite(y, input_name="y")
+        _refuse_mixed(y)
         check_classification_targets(y)
     classes, codes = namespace(y).unique_inverse(y)
     classes = to_host(classes)
     if is_foreign(y) and classes.dtype.kind == "f" and np.any(classes != np.round(classes)):
         raise ValueError("Unknown label type: continuous. y holds fractions, a classifier needs classes.")
     return classes, codes
+
+
+def _refuse_mixed(y: np.ndarray) -> None:
+    """Refuse labels that are missing, or that have no order, being words and numbers."""
+    kinds = {type(label).__name__ for label in y} if y.dtype.kind == "O" else set()
+    if "NoneType" in kinds:
+        raise ValueError(f"y has no label, but None, for {sum(label is None for label in y)} samples: drop those.")
+    if "str" in kinds and len(kinds) > 1:
+        raise ValueError(f"y holds labels of several types ({', '.join(sorted(kinds))}): give all as strings.")
 
 
 def _class_factors(class_weight: Any, classes: np.ndarray, codes: Array, weight: Array) -> np.ndarray:
@@ -119,6 +130,8 @@ def given_factors(class_weight: dict[Any, float] | None, classes: np.ndarray) ->
     """Return the factor that a dict gives each class, 1 where it gives none."""
     if class_weight is None:
         return np.ones(classes.size)
+    if not all(isinstance(value, Real) for value in class_weight.values()):
+        raise TypeError(f"class_weight must be a number for every class, got {class_weight!r}.")
     factors = compute_class_weight(class_weight, classes=classes, y=classes)
     if not np.all(factors > 0) or not np.all(np.isfinite(factors)):
         raise ValueError("class_weight must be a positive finite number for every class.")

@@ -16,6 +16,7 @@ from .complexity import read_normalize
 NORMALISATIONS = ("trace", "diagonal", "center", "dimension", "tail", None)
 PSD = ("check", "clip", "trust")
 MISSING = ("refuse", "absent")
+LEAST, MOST = 1e-60, 1e15  # costs and weights, between which products of the two still make true bounds
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,19 @@ def check_number(name: str, value: Any, wanted: str = "a number", kind: Any = Re
         raise TypeError(f"{name} must be {wanted}, above zero; got {value!r} of type {type(value).__name__}.")
     if not 0 < float(value) < np.inf:
         raise ValueError(f"{name} must be {wanted}, above zero and finite; got {value!r}.")
+
+
+def check_cost(name: str, value: Any) -> None:
+    """Refuse what is not a positive number, or one whose square may be none."""
+    check_number(name, value)
+    if not LEAST <= float(value) <= MOST:
+        raise ValueError(f"{name} is {value:g}, which floating point cannot work with: use {LEAST:g} to {MOST:g}.")
+
+
+def check_unmasked(name: str, values: Any) -> None:
+    """Refuse masked entries, whose values are anything."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise ValueError(f"{name} has masked entries, which stand for no number: fill them, or drop those rows.")
 
 
 def check_whole(name: str, value: Any) -> None:

@@ -176,13 +176,25 @@ class FactorProductAssembly(Assembly):
     def predictor(
         self, targets: Targets, weights: np.ndarray, coef: np.ndarray, intercept: np.ndarray
     ) -> FactorProductExpansion:
+        directions, shift, signs = self.squares(weights, coef)
+        shape, linear = (targets.n_rows, len(self.names)), self.factors.maps.predictor(directions)
+        return FactorProductExpansion(linear, shift, signs, intercept, self.factors.like, shape, self.factors.kept)
+
+    def squares(
+        self,
+        weights: np.ndarray,  # (o, m)
+        coef: np.ndarray,  # (o, n)
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # (D, r), (r,), (r, o)
+        """Return linear functions of the features as they were made, what is added to them, and signs of their squares.
+
+        The decision values are the sums of these squares.
+        """
         forms = [self.gram.form(beta, u) for beta, u in zip(coef, weights[:, self.kept], strict=True)]
         parts = [_directions(form) for form in forms]
         directions, signs = np.hstack([part[0] for part in parts]), block_diag(*[part[1][:, None] for part in parts])
-        D = self.factors.gram.columns
-        linear, shift = self.factors.maps.predictor(directions[:D]), directions[D:].sum(axis=0)
-        shape = (targets.n_rows, len(self.names))
-        return FactorProductExpansion(linear, shift, signs, intercept, self.factors.like, shape, self.factors.kept)
+        gram = self.factors.gram
+        size = np.repeat(np.broadcast_to(np.sqrt(self.factors.factors), gram.ranks.shape), gram.ranks)
+        return directions[: gram.columns] * size[:, None], directions[gram.columns :].sum(axis=0), signs
 
 
 def _directions(

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..arrays import is_foreign, kind_of
 from ..grams import CachedGram, DenseGram, GramStack
+from ..grams.dense import kernels_first
 from ..grams.factors import refuse_infinite
 from ..kernels import Kernel, PreparedKernels, as_kernels, as_precomputed, evaluate
 from ..kernels.base import precision
@@ -19,7 +20,7 @@ from .base import Assembly, say_dropped
 from .definite import ASYMMETRY, check_definite, check_symmetric, clip, refuse_indefinite, some_samples
 from .expansion import Expansion
 from .memory import cache_bytes, check_memory, fits, row_blocks, rows_at_a_time
-from .parameters import Options
+from .parameters import Options, check_unmasked
 from .targets import Targets
 
 NEARLY_CONSTANT = {"float64": 1e-9, "float32": 1e-4}  # share of a kernel that is not constant: too few digits are left
@@ -147,9 +148,7 @@ def _check_functions(stack: np.ndarray, labels: list[str], unknown: list[int]) -
         check_symmetric(stack[:, :, k : k + 1], labels[k : k + 1], "its function")
 
 
-def _on_demand(
-    X: Any, bank: list[Kernel], unknown: list[int], options: Options, weight: np.ndarray
-) -> KernelAssembly:
+def _on_demand(X: Any, bank: list[Kernel], unknown: list[int], options: Options, weight: np.ndarray) -> KernelAssembly:
     """Return kernels whose columns are computed when asked for; unknown ones are looked at on some samples."""
     labels, groups = [kernel.name for kernel in bank], [kernel.group for kernel in bank]
     doubtful = bool(unknown) and _check_some(X, [bank[k] for k in unknown], options)
@@ -231,9 +230,7 @@ def _check_computed(block: np.ndarray, bank: list[Kernel]) -> None:
             refuse_infinite(bank[k])
 
 
-def from_stack(
-    stack: np.ndarray, options: Options, targets: Targets, kernels: Any = "precomputed"
-) -> KernelAssembly:
+def from_stack(stack: np.ndarray, options: Options, targets: Targets, kernels: Any = "precomputed") -> KernelAssembly:
     """Take kernels that were computed beforehand.
 
     Parameters
@@ -285,7 +282,7 @@ def _with_gaps(
 def read_stack(X: Any, memory: Any = "auto") -> np.ndarray:
     """Return a precomputed stack as an array of float32 or float64, or say what is wrong with its shape.
 
-    It is copied, if ``memory`` allows, only where samples are not first in memory.
+    It is copied, if ``memory`` allows, only where neither samples nor kernels are first in memory.
 
     Examples
     --------
@@ -306,23 +303,17 @@ def read_stack(X: Any, memory: Any = "auto") -> np.ndarray:
         raise ValueError(f"X must be square in its first two axes, (n, n, m); got {stack.shape}{hint}.")
     if not n or not m:
         raise ValueError(f"X has 0 samples or kernels, its shape is {stack.shape}: give at least one of each.")
-    if stack.flags.c_contiguous:
+    if stack.flags.c_contiguous or kernels_first(stack) is not None:
         return stack
     check_memory(stack.shape, stack.dtype, memory)
-    kernels = np.moveaxis(stack, 2, 0)
-    if not kernels.flags.c_contiguous:
-        return np.ascontiguousarray(stack)
-    from ..compiled.stacks import samples_first
-
-    stack = np.empty(stack.shape, dtype=stack.dtype)
-    samples_first(kernels, stack)
-    return stack
+    return np.ascontiguousarray(stack)
 
 
 def real_array(X: Any) -> np.ndarray:
     """Return X as an array of float32 or float64, without a copy if it is one."""
     if is_foreign(X):
         raise TypeError(f"X must be a NumPy array for kernels='precomputed'; got a {kind_of(X)}: convert it first.")
+    check_unmasked("X", X)
     array = np.asarray(X)
     if array.dtype in (np.float32, np.float64):
         return array
@@ -382,6 +373,9 @@ def _scales(mean: np.ndarray, grand: np.ndarray, dtype: Any, normalize: str | No
 
 def _grand_mean(stack: np.ndarray, share: np.ndarray) -> np.ndarray:
     """Return ``share' K_k share`` for every kernel."""
+    each = kernels_first(stack)
+    if each is not None:
+        return np.array([share @ (share.astype(stack.dtype) @ K) for K in each])
     n, _, m = stack.shape
     total = np.zeros((n, m))
     for rows in row_blocks(stack):

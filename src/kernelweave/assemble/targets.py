@@ -11,8 +11,10 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_consistent_length
 
 from ..arrays import Array, device_of, is_foreign, like, namespace
+from .parameters import LEAST, MOST
 from .tensors import check_finite, check_together
 
+HUGE = 1e100  # size of targets, or one over it, from which on squares are out of reach
 EVERYONE = "all samples"  # name of the one problem that has no targets
 
 
@@ -63,7 +65,7 @@ def read_weight(sample_weight: Any, beside: Array) -> Array:
         sample_weight = sample_weight.detach() if hasattr(sample_weight, "detach") else sample_weight
         check_finite(sample_weight, "sample_weight")
     else:
-        sample_weight = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+        sample_weight = _weights(sample_weight)
     if tuple(sample_weight.shape) != (n,):
         shape = tuple(sample_weight.shape)
         raise ValueError(f"sample_weight has shape {shape}, X has {n} samples: give one weight each.")
@@ -72,7 +74,23 @@ def read_weight(sample_weight: Any, beside: Array) -> Array:
         raise ValueError("sample_weight holds negative values: give weights from 0 on.")
     if not xp.any(weight > 0):
         raise ValueError("sample_weight is zero for every row: give some rows a positive weight.")
+    least, most = float(xp.min(xp.where(weight > 0, weight, xp.ones_like(weight)))), float(xp.max(weight))
+    if least < LEAST or most > MOST:
+        raise ValueError(
+            f"sample_weight goes from {least:g} to {most:g}, with which floating point cannot work: give weights from "
+            f"{LEAST:g} to {MOST:g}, and 0 to samples that do not count."
+        )
     return weight
+
+
+def _weights(sample_weight: Any) -> np.ndarray:
+    """Return weights as numbers, whatever number there is of them."""
+    try:
+        return check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+    except (TypeError, ValueError) as error:
+        if "sample_weight" in str(error):
+            raise
+        raise type(error)(f"sample_weight must hold one number for each sample: {error}") from None
 
 
 def counted(sample_weight: Any, beside: Array) -> tuple[Array, Array]:
@@ -108,6 +126,9 @@ def read_numbers(y: Any, X: Any) -> Array:
         raise ValueError(f"y has shape {tuple(table.shape)}: give one number for each sample, or a row of them.")
     check_consistent_length(X, table)
     check_finite(table, "y")
+    most = float(namespace(table).max(namespace(table).abs(table)))
+    if most > HUGE or 0.0 < most < 1.0 / HUGE:
+        raise ValueError(f"y has entries of size {most:.0e}, whose squares floating point does not hold: rescale y.")
     return like(X, table) if is_foreign(X) else table
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..arrays import Array, device_of, dtype_name, is_foreign, kind_of, namespace
+from .parameters import check_unmasked
 
 FLOATS = ("float32", "float64")
 
@@ -35,7 +36,8 @@ def read_tensor(X: Array) -> Array:
 
 
 def check_together(name: str, values: Any, X: Any) -> None:
-    """Refuse targets or weights that are arrays of another library than X, or on another device."""
+    """Refuse targets or weights with masked entries, of another library than X, or on another device."""
+    check_unmasked(name, values)
     if not is_foreign(values):
         return
     if not is_foreign(X) or namespace(values) is not namespace(X):

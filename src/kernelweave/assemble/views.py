@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix, hstack, issparse
 
-from .parameters import MISSING, check_choice
+from .parameters import MISSING, check_choice, check_unmasked
 
 
 @dataclass(frozen=True)
@@ -282,10 +282,17 @@ def _holds_numbers(items: Any) -> bool:
 
 
 def check_columns(X: Any, place: str = "X") -> None:
-    """Refuse columns of a DataFrame that are not numbers, by name."""
-    if not hasattr(X, "iloc") or not hasattr(X, "columns"):
+    """Refuse columns of a DataFrame, of pandas or polars, that are not numbers, by name; and dates, and masks."""
+    check_unmasked(place, X)
+    if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
+        raise ValueError(f"{place} holds {X.dtype}, not numbers: give dates as numbers, as days since 2000, say.")
+    if hasattr(X, "get_columns"):  # of polars
+        known = [dtype.is_numeric() or str(dtype) == "Boolean" for dtype in X.dtypes]
+        bad = [name for name, numeric in zip(X.columns, known, strict=True) if not numeric]
+    elif hasattr(X, "iloc") and hasattr(X, "columns"):
+        bad = [str(name) for j, name in enumerate(X.columns) if not _is_numeric(X.iloc[:, j])]
+    else:
         return
-    bad = [str(name) for j, name in enumerate(X.columns) if not _is_numeric(X.iloc[:, j])]
     if bad:
         raise ValueError(
             f"{place} has columns that are not numbers: {_few(bad)}; drop them, or encode them as numbers first."

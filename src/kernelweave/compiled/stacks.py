@@ -71,6 +71,20 @@ def weighted_columns(flat, delta, index, first, last, out):
 
 
 @njit(**FAST)
+def mixed_columns(columns, places, weights, out):
+    """Leave in ``out`` (places, n) the weighted sum over kernels of columns that hold one kernel after the other."""
+    n = out.shape[1]
+    for r in range(places.size):
+        column, target = columns[places[r]], out[r]
+        target[:] = 0.0
+        for k in range(weights.size):
+            weight, part = weights[k], column[k * n : (k + 1) * n]
+            if weight != 0.0:
+                for j in range(n):
+                    target[j] += weight * part[j]
+
+
+@njit(**FAST)
 def energies_joint(stack, beta, support):
     """Energies of duals with a row for each sample; each entry of a kernel is read once."""
     m, c = stack.shape[2], beta.shape[1]
@@ -237,15 +251,49 @@ def turned(stack, cosine, sine):
     return total
 
 
+# -- the same for stacks that hold one kernel after the other, ``kernels[k, i, j]`` --
+
+
 @njit(**FAST)
-def samples_first(kernels, out):
-    """Copy kernels ``kernels[k, i, j]`` to ``out[i, j, k]``, tile by tile."""
+def energies_of_each(kernels, beta, support, first, last):
+    """Energies of the kernels from ``first`` to ``last``; zeros are multiplied too where they are few."""
+    q = np.zeros(last - first)
+    few = 3 * support.size < beta.size
+    for k in range(first, last):
+        for a in range(support.size):
+            i = support[a]
+            row, total = kernels[k, i], 0.5 * beta[i] * kernels[k, i, i]
+            if few:
+                for b in range(a):
+                    total += beta[support[b]] * row[support[b]]
+            else:
+                for j in range(i):
+                    total += beta[j] * row[j]
+            q[k - first] += 2.0 * beta[i] * total
+    return q
+
+
+@njit(**FAST)
+def columns_of_each(kernels, chosen, delta, index, rows, first, last, out):
+    """Leave in ``out`` (chosen, rows), from ``first`` to ``last`` of the kernels chosen, columns times ``delta``."""
+    n = kernels.shape[1]
+    whole = np.empty(n)
+    for c in range(first, last):
+        weighted_columns(kernels[chosen[c]], delta, index, 0, n, whole)
+        for r in range(rows.size):
+            out[c, r] = whole[rows[r]]
+
+
+@njit(**FAST)
+def turned_of_each(kernels, cosine, sine):
+    """Sum of ``K_k[i, j] sin(t_i - t_j)`` of each kernel."""
     m, n = kernels.shape[:2]
-    for i in range(n):
-        for left in range(0, n, TILE):
-            right = min(left + TILE, n)
-            for top in range(0, m, 8):
-                for k in range(top, min(top + 8, m)):
-                    source = kernels[k, i]
-                    for j in range(left, right):
-                        out[i, j, k] = source[j]
+    total = np.zeros(m)
+    for k in range(m):
+        for i in range(n):
+            row, even, odd = kernels[k, i], 0.0, 0.0
+            for j in range(n):
+                even += cosine[j] * row[j]
+                odd += sine[j] * row[j]
+            total[k] += sine[i] * even - cosine[i] * odd
+    return total

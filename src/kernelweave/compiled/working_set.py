@@ -1,4 +1,4 @@
-"""Newton steps on a working set: rows of the block, of the combined kernel and of the Hessian, made when first touched.
+"""Newton steps on a working set: rows of the block and of the combined kernel, made when first touched.
 
 ``block[slot[i], j, k]`` holds kernels between sample i of a working set and all of it, laid out as the stack it is
 copied from, as long as there are rows left; others are read from the stack again. Rows of all tables come in the order
@@ -24,6 +24,12 @@ ROUGH = 0.25  # share of the violation to which that is done
 def fill_row(stack, samples, kernels, i, first, row):
     """Copy the chosen kernels between sample i of the set and those from ``first`` on into ``row`` (set, kernels)."""
     source = stack[samples[i]]
+    if stack.strides[2] > stack.strides[1]:  # one kernel after the other
+        for k in range(kernels.size):
+            column = source[:, kernels[k]]
+            for j in range(first, samples.size):
+                row[j, k] = column[samples[j]]
+        return
     base, size, whole = source.ctypes.data, stack.shape[2] * source.itemsize, kernels.size == stack.shape[2]
     for j in range(first, samples.size):
         if size <= FETCHED and j + AHEAD < samples.size:
@@ -59,6 +65,13 @@ def hold_row(i, stack, samples, kernels, block, slot, count):
 @njit(**FAST)
 def mix_stored(source, samples, kernels, weights, out):
     """Weighted sum over the kernels at each sample of the set, from a row of the stack."""
+    if source.strides[1] > source.strides[0]:  # one kernel after the other
+        out[:] = 0.0
+        for k in range(kernels.size):
+            column, weight = source[:, kernels[k]], weights[k]
+            for j in range(samples.size):
+                out[j] += weight * column[samples[j]]
+        return
     base, size, whole = source.ctypes.data, source.shape[1] * source.itemsize, kernels.size == source.shape[1]
     for j in range(samples.size):
         if size <= FETCHED and j + AHEAD < samples.size:
@@ -87,43 +100,62 @@ def mix(row, weights, out):
 
 
 @njit(**FAST)
-def mix_onto(plain, row, weights, out):
-    """The same, added to ``plain``."""
-    for j in range(out.size):
-        entry, total = row[j], plain[j]
-        for k in range(weights.size):
-            total += weights[k] * entry[k]
-        out[j] = total
-
-
-@njit(**FAST)
-def make_row(i, stack, samples, kernels, block, slot, count, weights, combined, formed, place, made, bend, g, hessian,
-             fresh):  # fmt: skip
-    """Make row i of the Hessian: of the combined kernel, unless it is there, and what the weights' own change adds."""
+def make_row(i, stack, samples, kernels, block, slot, count, weights, combined, formed, place, made):
+    """Make row i of the combined kernel."""
     if place[i] < 0:
         place[i] = made[0]
         made[0] += 1
-    row = combined[place[i]]
-    if not formed[i]:
-        hold_row(i, stack, samples, kernels, block, slot, count)
-        if slot[i] >= 0:
-            mix(block[slot[i]], weights, row)
-        else:
-            mix_stored(stack[samples[i]], samples, kernels, weights, row)
-        formed[i] = True
-    if bend.shape[1] > 0:
-        mix_onto(row, g, bend[i], hessian[place[i]])
-    fresh[i] = True
+    hold_row(i, stack, samples, kernels, block, slot, count)
+    if slot[i] >= 0:
+        mix(block[slot[i]], weights, combined[place[i]])
+    else:
+        mix_stored(stack[samples[i]], samples, kernels, weights, combined[place[i]])
+    formed[i] = True
 
 
 @njit(**FAST)
-def make_rows(index, stack, samples, kernels, block, slot, count, weights, combined, formed, place, made, bend, g,
-              hessian, fresh):  # fmt: skip
-    """Make the rows ``index`` of the Hessian that are not there."""
+def make_rows(index, stack, samples, kernels, block, slot, count, weights, combined, formed, place, made):
+    """Make the rows ``index`` of the combined kernel that are not there."""
     for i in index:
-        if not fresh[i]:
-            make_row(i, stack, samples, kernels, block, slot, count, weights, combined, formed, place, made, bend,
-                     g, hessian, fresh)  # fmt: skip
+        if not formed[i]:
+            make_row(i, stack, samples, kernels, block, slot, count, weights, combined, formed, place, made)
+
+
+@njit(**FAST)
+def nth(values, k):
+    """Return the value with k smaller ones, which come before it afterwards; NumPy's takes seconds to compile."""
+    low, high = 0, values.size - 1
+    while low < high:
+        pivot, i, j = values[(low + high) // 2], low, high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if k <= j:
+            high = j
+        elif k >= i:
+            low = i
+        else:
+            break
+    return values[k]
+
+
+@njit(**FAST)
+def median(values):
+    """Return the median of some values, which change places."""
+    half = values.size // 2
+    upper = nth(values, half)
+    if values.size % 2 == 1:
+        return upper
+    lower = values[0]
+    for i in range(1, half):
+        lower = max(lower, values[i])
+    return 0.5 * (lower + upper)
 
 
 @njit(**FAST)
@@ -143,7 +175,7 @@ def sides(gradient, beta, lower, upper, kink, rising, falling):
 @njit(**FAST)
 def least(values, bound, count, marked):
     """Mark up to ``count`` of the least values below ``bound``."""
-    edge = np.partition(values, count)[count] if count < values.size else np.inf
+    edge = nth(values.copy(), count) if count < values.size else np.inf
     left = count
     for ties in range(2):
         for i in range(values.size):
@@ -154,16 +186,17 @@ def least(values, bound, count, marked):
 
 @njit(**FAST)
 def programme(stack, samples, kernels, block, slot, count, weights, combined, formed, place, made, bend, g,
-              hessian, fresh, diagonal, gradient, beta, ridge, lower, upper, kink, eps, budget):  # fmt: skip
-    """Move ``beta`` in its box, its sum held, until no pair violates by more than ``2 eps``; the steps taken.
+              diagonal, gradient, beta, ridge, lower, upper, kink, eps, budget):  # fmt: skip
+    """Move ``beta`` in its box, its sum held, until no pair violates by more than ``2 eps``.
 
-    ``gradient`` is that of the quadratic at ``beta``, and is kept so. Pairs are taken among the samples that violate
-    most, which stay in the processor's cache; then all slopes move by what those did.
+    Return the steps taken, and a sample whose row is lacking and cannot be made from an empty stack, or -1. The
+    Hessian is the combined kernel plus ``bend g'``. ``gradient`` is that of the quadratic at ``beta``, and is kept so.
+    Pairs are taken among the samples that violate most, which stay in the processor's cache; then all slopes move by
+    what those did.
     """
-    n, taken = beta.size, 0
-    rows = hessian if bend.shape[1] > 0 else combined
+    n, taken, lacking = beta.size, 0, -1
     rising, falling, marked = np.empty(n), np.empty(n), np.ones(n, np.bool_)
-    while taken < budget:
+    while taken < budget and lacking < 0:
         best, worst = sides(gradient, beta, lower, upper, kink, rising, falling)
         if worst - best <= 2.0 * eps:
             break
@@ -174,7 +207,7 @@ def programme(stack, samples, kernels, block, slot, count, weights, combined, fo
             least(-falling, -best, TOGETHER // 2, marked)
             close = max(eps, ROUGH * (worst - best))
         some = np.flatnonzero(marked)
-        old, slopes, part = beta[some], gradient[some], np.empty((some.size, some.size), rows.dtype)
+        old, slopes, part = beta[some], gradient[some], np.empty((some.size, some.size), combined.dtype)
         new, have, steps = old.copy(), np.zeros(some.size, np.bool_), 0
         state = (slopes, new, diagonal[some], ridge[some], lower[some], upper[some], kink[some], part, have)
         while True:
@@ -182,12 +215,12 @@ def programme(stack, samples, kernels, block, slot, count, weights, combined, fo
             if wanted < 0:
                 break
             i = some[wanted]
-            if not fresh[i]:
-                make_row(i, stack, samples, kernels, block, slot, count, weights, combined, formed, place, made,
-                         bend, g, hessian, fresh)  # fmt: skip
-            row, target = rows[place[i]], part[wanted]
-            for j in range(some.size):
-                target[j] = row[some[j]]
+            if not formed[i] and stack.shape[0] == 0:
+                lacking = i
+                break
+            if not formed[i]:
+                make_row(i, stack, samples, kernels, block, slot, count, weights, combined, formed, place, made)
+            gather(combined[place[i]], bend[i], g, some, part[wanted])
             have[wanted] = True
         taken += steps
         if some.size == n:
@@ -195,11 +228,41 @@ def programme(stack, samples, kernels, block, slot, count, weights, combined, fo
             break
         if steps == 0:
             break
-        add_rows(rows, place, some, new - old, gradient)
+        add_rows(combined, place, some, new - old, gradient)
+        add_bends(bend, g, some, new - old, gradient)
         for j in range(some.size):
             gradient[some[j]] += ridge[some[j]] * (new[j] - old[j])
             beta[some[j]] = new[j]
-    return taken
+    return taken, lacking
+
+
+@njit(**FAST)
+def gather(row, bend, g, some, out):
+    """Leave in ``out`` a row of the Hessian at the samples ``some``."""
+    for j in range(some.size):
+        out[j] = row[some[j]]
+    if bend.size > 0:
+        for j in range(some.size):
+            entry, total = g[some[j]], out[j]
+            for k in range(bend.size):
+                total += bend[k] * entry[k]
+            out[j] = total
+
+
+@njit(**FAST)
+def add_bends(bend, g, some, delta, gradient):
+    """Add ``g bend' delta`` of the samples ``some`` to ``gradient``."""
+    turn = np.zeros(bend.shape[1])
+    for j in range(some.size):
+        if delta[j] != 0.0:
+            for k in range(turn.size):
+                turn[k] += delta[j] * bend[some[j], k]
+    if turn.size > 0:
+        for i in range(gradient.size):
+            total = 0.0
+            for k in range(turn.size):
+                total += turn[k] * g[i, k]
+            gradient[i] += total
 
 
 @njit(**FAST)
@@ -337,7 +400,7 @@ def slack_at(t, f, beta, linear, ridge, lower, upper, kink, free, level, energy,
             bend = kink[i] if beta[i] > 0.0 else -kink[i]
             room[count] = linear[i] - ridge[i] * beta[i] - bend - t * f[i]
             count += 1
-    bias = np.median(room[:count]) if count > 0 else -level
+    bias = median(room[:count]) if count > 0 else -level
     primal = bias * held
     for i in range(f.size):
         primal += primal_loss(t * f[i] + bias, linear[i], ridge[i], lower[i], upper[i], kink[i])
@@ -400,5 +463,5 @@ def conditions(gradient, beta, lower, upper, kink):
             count += 1
     violation = worst - best if best < np.inf and worst > -np.inf else 0.0
     if count > 0:
-        return np.median(room[:count]), violation
+        return median(room[:count]), violation
     return 0.5 * (max(worst, least) + min(best, most)), violation

@@ -13,7 +13,7 @@ from functools import wraps
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import effective_n_jobs
 from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -32,6 +32,7 @@ from ..assemble import (
     as_objects,
     as_views,
     check_columns,
+    check_cost,
     check_number,
     check_order,
     check_products,
@@ -49,13 +50,14 @@ from ..assemble import (
     unlisted,
 )
 from ..chunks import Chunks, gathered, is_chunked, lazily, read_chunks
-from ..grams import Approximation, make_approximation
+from ..grams import Approximation, CachedGram, make_approximation
 from ..kernels import as_kernels, as_precomputed
 from ..losses import _NAMES as LOSSES
 from ..losses import Loss, make_loss
 from ..penalties import MixingPenalty, make_penalty
 from ..problem import Certificate, Point, Problem, Solution, Status
 from ..solvers import ActiveKernels, solve
+from ..solvers.base import on_threads
 from ..weightings import SignedSum, Weighting, make_mixing, weighed
 from .parts import Parts, sample_of_rows
 
@@ -63,6 +65,7 @@ LOOSE = (Status.MAX_ITER, Status.MAX_TIME, Status.SLOW, Status.STALLED)
 SEARCHES = ("sklearn.", "joblib.", "dask.", "distributed.", "ray.", "optuna.")
 WRAPPERS = ("sklearn.base", "sklearn.pipeline", "sklearn.utils.")
 NUMBERS = [np.float64, np.float32]
+SOLVING = 0.3  # share of max_time for the model where there are other fits after it
 LOOKED = 2**22  # entries of X looked at together
 HOMES = {  # the estimator of each kind of targets that a loss reads
     "binary": "MKLClassifier",
@@ -119,7 +122,7 @@ class PreparedFit:
         return namespace(parts[0]).concat(parts, axis=0)
 
 
-def _sized(assembly: Assembly, options: Options, targets: Targets) -> Assembly:
+def sized(assembly: Assembly, options: Options, targets: Targets) -> Assembly:
     """Return kernels divided by their complexity, if that is asked for."""
     if options.complexity is None:
         return assembly
@@ -338,7 +341,7 @@ class MKLEstimator(Parts):
 
     def _check_parameters(self) -> tuple[Options, Loss, MixingPenalty | Weighting]:
         """Refuse parameters that make no sense, before any work is done."""
-        check_number("C", self.C)
+        check_cost("C", self.C)
         check_number("tol", self.tol)
         check_whole("max_iter", self.max_iter)
         approximation = self._approximation()
@@ -390,8 +393,9 @@ class MKLEstimator(Parts):
         if options.approximation is None:
             make = from_tensors if is_foreign(X) else from_samples
             return make(X, self._bank, options, **given)
-        plain = not options.approximation.exact or options.complexity is not None or isinstance(X, Chunks)
-        listed = whole or plain or self._absent or not self._on_bank()
+        plain = not options.approximation.exact or isinstance(X, Chunks)
+        sized = options.complexity is not None or options.normalize == "center"  # by more than the diagonal
+        listed = whole or plain or sized or self._absent or not self._on_bank()
         effects = None if listed else unlisted(self._bank)
         if effects is not None:
             return from_effects(X, effects, options, **given)
@@ -411,7 +415,8 @@ class MKLEstimator(Parts):
         X = self._as_views(X, y=y, sample_weight=sample_weight)
         with self._limited(begun):
             prepared = self._prepare(X, y, sample_weight)
-            solutions = self._solve_all(prepared)
+            with self._limited(begun, SOLVING if self._learns_more else 1.0):
+                solutions = self._solve_all(prepared)
             self._warn_if_loose(solutions)
             self._learn_more(prepared, X, y, sample_weight)
         self._keep(prepared, solutions)
@@ -463,7 +468,7 @@ class MKLEstimator(Parts):
             samples = counted.sampled(check_random_state(self.random_state))
         self._lacking = self._count_lacking(samples) if self._absent else {}
         loss, dual_sum = self._choose(loss, targets)
-        assembly = _sized(self._assemble(samples, X, options, targets), options, targets)
+        assembly = sized(self._assemble(samples, X, options, targets), options, targets)
         posed = _posed(assembly, options, targets, loss, penalty, dual_sum)
         return replace(posed, sample=self._some_rows(samples, targets))
 
@@ -479,7 +484,7 @@ class MKLEstimator(Parts):
         options = replace(options, psd="trust")  # parts of definite kernels are definite
         targets = self._read_targets(fold.samples, y, weight)
         loss, dual_sum = self._choose(loss, targets)
-        assembly = _sized(fold.scaled(options, targets.weight), options, targets)
+        assembly = sized(fold.scaled(options, targets.weight), options, targets)
         return _posed(assembly, options, targets, loss, penalty, dual_sum)
 
     def _count_lacking(self, X: Any) -> dict[str, int]:
@@ -516,7 +521,13 @@ class MKLEstimator(Parts):
                 raise KeyboardInterrupt  # the other problems have no answer, so there is no model to return
             return solution
 
-        return Parallel(n_jobs=self.n_jobs, prefer="threads")(delayed(answer)(one) for one in prepared.subproblems)
+        self._share_memory(prepared)
+        return on_threads(answer, prepared.subproblems, self.n_jobs)
+
+    def _share_memory(self, prepared: PreparedFit) -> None:
+        """Let problems on several threads share the memory for kernels on demand."""
+        if isinstance(prepared.assembly.gram, CachedGram):
+            prepared.assembly.gram.sharers = min(effective_n_jobs(self.n_jobs), len(prepared.subproblems))
 
     def _along(
         self, prepared: PreparedFit, subproblem: Subproblem, costs: np.ndarray, first: Array | None = None

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from joblib import Parallel, delayed
 from scipy.optimize import linprog
 from sklearn.model_selection import check_cv
 
@@ -18,6 +17,7 @@ from ..assemble import Options, Predictor, Subproblem
 from ..assemble.parameters import check_choice
 from ..losses import Loss
 from ..problem import Solution, Status
+from ..solvers.base import on_threads
 from .base import PreparedFit
 from .classify import MKLClassifier
 
@@ -196,7 +196,7 @@ n_jobs, progress
             return [self._voter(replace(prepared, assembly=alone), one, folds) for one in prepared.subproblems]
 
         everyone = range(prepared.assembly.gram.shape[1])
-        trained = Parallel(n_jobs=self.n_jobs, prefer="threads")(delayed(train)(k) for k in everyone)
+        trained = on_threads(train, everyone, self.n_jobs)
         return [voter for voters in trained for voter in voters]
 
     def _voter(self, prepared: PreparedFit, whole: Subproblem, folds: Sequence[tuple[np.ndarray, np.ndarray]]) -> Voter:

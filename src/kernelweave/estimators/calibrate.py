@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from typing import Any
 
@@ -15,6 +16,7 @@ from ..arrays import is_foreign, kind_of
 from .base import AdviceWarning
 
 FOLDS = 5
+LEAST = 1e-3  # seconds for all folds where the time is up
 
 
 class Scores(ClassifierMixin, BaseEstimator):
@@ -46,6 +48,8 @@ def calibrated(clf: Any, X: Any, y: Any, sample_weight: Any) -> CalibratedClassi
     folds = min(FOLDS, int(counts.min()))
     params = None if sample_weight is None else {"sample_weight": sample_weight}
     plain = clf._to_refit().set_params(probability=False)
+    if clf._end < np.inf:
+        plain.set_params(max_time=max(clf._end - time.perf_counter(), LEAST) / folds)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AdviceWarning)  # the model itself has its own
         scores = cross_val_predict(plain, X, y, cv=folds, method="decision_function", params=params)

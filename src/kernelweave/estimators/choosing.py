@@ -11,7 +11,6 @@ from inspect import signature
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import Parallel, delayed
 from scipy.stats import rankdata
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
@@ -27,12 +26,15 @@ from ..assemble import (
     StoredFold,
     TailSum,
     check_choice,
+    check_cost,
     check_whole,
     fold_of,
     rows_of,
 )
+from ..kernels.effects import columns_together
 from ..penalties import L1, Fixed, Lp, MixingPenalty
 from ..problem import Solution
+from ..solvers.base import on_threads
 from ..weightings import make_mixing
 from .base import MKLEstimator, PreparedFit, intercepts, outputs_of
 
@@ -55,11 +57,14 @@ class Candidate:
         Size of the kernels.
     name : str, optional
         What it is called in tables.
+    cheapest : bool, default=False
+        Whether only the kernels of the least price count in scores; others may have weight where these say nothing.
     """
 
     penalty: Any
     normalize: Any = "trace"
     name: str = ""
+    cheapest: bool = False
 
     def __str__(self) -> str:
         if self.name:
@@ -76,8 +81,32 @@ AUTO = (
     Candidate(L1(), name="l1"),
 )
 
+PRICES = {1e6: "columns alone", 10.0: "pairs at 10", 3.0: "pairs at 3", 1.0: "pairs at 1"}  # of a pair over a column
 
-def read_candidates(given: Any, names: Sequence[str], kept: Sequence[int] | None = None) -> list[Candidate]:
+
+def automatic(m: int, together: np.ndarray | None) -> list[Candidate]:
+    """Return what is tried by default on m kernels; ``together`` says how many columns act in each of the effects.
+
+    Examples
+    --------
+    >>> from kernelweave.estimators.choosing import automatic
+    >>> [str(one) for one in automatic(3, np.array([1, 1, 2]))]
+    ['columns alone', 'pairs at 10', 'pairs at 3', 'pairs at 1']
+    """
+    if together is None:
+        return list(AUTO) if m > 1 else [Candidate("uniform")]
+    if np.all(together == together[0]):
+        return [Candidate(L1())]
+    alone = max(PRICES)
+    return [
+        Candidate(L1(price ** (0.5 * (together - 1.0))), name=name, cheapest=price == alone)
+        for price, name in PRICES.items()
+    ]
+
+
+def read_candidates(
+    given: Any, names: Sequence[str], kept: Sequence[int] | None = None, together: np.ndarray | None = None
+) -> list[Candidate]:
     """Return what is to be tried on kernels of these names, or say what makes no sense; ``kept`` are not zero.
 
     Examples
@@ -87,7 +116,7 @@ def read_candidates(given: Any, names: Sequence[str], kept: Sequence[int] | None
     ['l1', 'lp, tail', 'a alone', 'b alone']
     """
     if isinstance(given, str) and given == "auto":
-        return list(AUTO) if len(names) > 1 else [Candidate("uniform")]
+        return automatic(len(names), together)
     if isinstance(given, str) or not isinstance(given, Sequence) or not given:
         raise ValueError(
             "candidates must be 'auto', or a list of penalties or of dicts with 'penalty' and 'normalize'; got "
@@ -131,6 +160,8 @@ def read_costs(given: Any) -> np.ndarray:
     known = costs.ndim == 1 and costs.size and np.all(np.isfinite(costs)) and np.all(costs > 0)
     if not known or isinstance(given, bool):
         raise ValueError(f"Cs must be a whole number, or a list of positive finite costs; got {given!r}.")
+    for cost in costs:
+        check_cost("every entry of Cs", float(cost))
     return np.unique(costs)
 
 
@@ -227,7 +258,9 @@ class Choosing(MKLEstimator):
         costs = read_costs(self.Cs)
         with self._limited(begun, CHOOSING):
             prepared = self._prepare(X, y, sample_weight)
-            tried = read_candidates(self.candidates, prepared.assembly.names, prepared.assembly.kept.tolist())
+            made = prepared.assembly
+            together = None if made.bank is None else columns_together(made.bank)
+            tried = read_candidates(self.candidates, made.names, made.kept.tolist(), together)
             race = self._race(prepared, tried, costs, X, y, groups)
         c, j = race.best(self.rule)
         self.best_params_ = {"penalty": tried[c].penalty, "normalize": tried[c].normalize, "C": float(costs[j])}
@@ -296,9 +329,7 @@ class Choosing(MKLEstimator):
         """Return scores and seconds of candidates on a fold; loose gaps are told once, in the end."""
         with warnings.catch_warnings():  # around the threads: filters are those of the process
             warnings.simplefilter("ignore")
-            return Parallel(n_jobs=self.n_jobs, prefer="threads")(
-                delayed(_tried)(self._worker(one, job), job, bar) for one in tried
-            )
+            return on_threads(lambda one: _tried(self._worker(one, job), one.cheapest, job, bar), tried, self.n_jobs)
 
     def _splits(
         self, prepared: PreparedFit, X: Any, y: Any, groups: Any
@@ -403,7 +434,7 @@ def _on_kept(candidate: Candidate, assembly: Assembly) -> Candidate:
     return replace(candidate, penalty=assembly.cut(penalty))
 
 
-def _tried(worker: MKLEstimator, job: _Job, bar: Any) -> tuple[np.ndarray, np.ndarray]:
+def _tried(worker: MKLEstimator, cheapest: bool, job: _Job, bar: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the score of a candidate on a fold at each cost, and the seconds of fits and of predictions."""
     begun, fold = time.perf_counter(), job.fold
     y, weight = job.part(job.train)
@@ -414,10 +445,19 @@ def _tried(worker: MKLEstimator, job: _Job, bar: Any) -> tuple[np.ndarray, np.nd
     steps = list(zip(*walks, strict=True))
     job.loose.extend(solution.gap for walk in walks for solution in walk if not solution.converged)
     fitted = time.perf_counter()
-    scores = _scores(worker, prepared, fold, steps, job)
+    silent = _dearer(prepared) if cheapest else np.empty(0, dtype=int)
+    scores = _scores(worker, prepared, fold, steps, job, silent)
     seconds = np.array([fitted - begun, time.perf_counter() - fitted]) / job.costs.size
     bar.update()
     return scores, np.broadcast_to(seconds[:, None], (2, job.costs.size))
+
+
+def _dearer(prepared: PreparedFit) -> np.ndarray:
+    """Return the kernels of more than the least price, by position."""
+    kept, penalty = prepared.assembly.kept, prepared.penalty
+    assert isinstance(penalty, L1)
+    prices = penalty.prices(kept.size)
+    return kept[prices > prices.min()]
 
 
 def _summed(fold: Fold, prepared: PreparedFit) -> tuple[Fold, PreparedFit]:
@@ -434,12 +474,18 @@ def _summed(fold: Fold, prepared: PreparedFit) -> tuple[Fold, PreparedFit]:
 
 
 def _scores(
-    worker: MKLEstimator, prepared: PreparedFit, fold: Fold, steps: Sequence[Sequence[Solution]], job: _Job
+    worker: MKLEstimator,
+    prepared: PreparedFit,
+    fold: Fold,
+    steps: Sequence[Sequence[Solution]],
+    job: _Job,
+    silent: np.ndarray,  # kernels that do not count
 ) -> np.ndarray:  # (costs,)
     """Return the scores of the answers at all costs, whose decision values are computed in one go."""
     y, weight = job.part(job.test)
     sizes = [outputs_of(solution) for solution in steps[0]]
     weights = np.concatenate([np.repeat(prepared.weights(step), sizes, axis=0) for step in steps])
+    weights[:, silent] = 0.0
     xp = namespace(prepared.coefficients(steps[0]))
     coef = xp.concat([prepared.coefficients(step) for step in steps], axis=0)
     values, width, scores = fold.decide(prepared.assembly, prepared.targets, weights, coef), sum(sizes), []

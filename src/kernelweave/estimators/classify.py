@@ -68,14 +68,16 @@ class MKLClassifier(ClassifierMixin, Streaming):
     approximation : str or Approximation, optional
         Replace every kernel by features of low rank, so that time and memory grow linearly with the samples:
         "nystroem", "cholesky", "random_features", "shared", or `kernelweave.Nystroem`, `kernelweave.PivotedCholesky`,
-        `kernelweave.RandomFeatures` with their rank. The certificate is then about the approximated kernels;
+        `kernelweave.RandomFeatures`, `kernelweave.SharedBasis` with their rank; "explicit", which loses nothing, for
+        kernels of few known functions, such as effects. The certificate is then about the approximated kernels;
         `approximation_error_` says how much of each kernel was lost. Not for kernels="precomputed"; with products of
         kernels, penalty="spectral", for samples of NumPy and small ranks.
-    normalize : {"trace", "diagonal", "center", None}, default="trace"
+    normalize : {"trace", "diagonal", "center", "dimension", "tail", None} or an instance, default="trace"
         Size of the kernels on the training samples, on which the weights depend. "trace": mean diagonal 1.
         "diagonal": every k(x, x) is 1. "center": variance 1 in feature space, that is mean diagonal minus
         mean entry; centring itself would change nothing more, since the intercept is free and the
-        coefficients sum to zero. None: as they are.
+        coefficients sum to zero. "dimension", "tail": also divided by what a kernel can fit, see `EffectiveDimension`
+        and `TailSum`. None: as they are.
     tol : float, default=1e-3
         Relative duality gap to reach.
     max_iter : int, default=100000

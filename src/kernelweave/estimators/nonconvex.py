@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 
@@ -20,6 +19,7 @@ from ..assemble import (
     Options,
     Subproblem,
     Targets,
+    check_cost,
     check_memory,
     check_number,
     check_together,
@@ -36,7 +36,7 @@ from ..kernels import rbf
 from ..losses import Loss
 from ..penalties import make_penalty
 from ..problem import Certificate, Descent, Problem, Solution, Stationarity, Status
-from ..solvers.base import late, solve_quietly, until
+from ..solvers.base import late, on_threads, solve_quietly, until
 from ..solvers.svm import SETTINGS as SVM
 from ..solvers.svm import on_features
 from .base import PreparedFit, inside_a_search, single
@@ -333,7 +333,7 @@ class NonconvexMKLClassifier(MKLClassifier):
         """Refuse parameters that make no sense, before any work is done."""
         check_choice("model", self.model, MODELS)
         check_choice("multiclass", self.multiclass, ("ovr", "ovo"))
-        check_number("C", self.C)
+        check_cost("C", self.C)
         check_number("price", self.price)
         check_number("tol", self.tol)
         check_whole("max_iter", self.max_iter)
@@ -391,7 +391,7 @@ class NonconvexMKLClassifier(MKLClassifier):
                 raise KeyboardInterrupt  # the others have no answer, so there is no model to return
             return found
 
-        return Parallel(n_jobs=self.n_jobs, prefer="threads")(delayed(answer)(one) for one in prepared.subproblems)
+        return on_threads(answer, prepared.subproblems, self.n_jobs)
 
     def _descend(self, prepared: PreparedFit, subproblem: Subproblem) -> Descended:
         combination: Any = prepared.assembly

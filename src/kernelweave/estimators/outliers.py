@@ -10,7 +10,7 @@ from sklearn.base import OutlierMixin
 
 from ..arrays import Array, namespace
 from ..assemble import Options, Targets, outlier_targets
-from ..kernels import RBF, default_bank
+from ..kernels import RBF, Effects, as_kernels, default_bank
 from ..losses import Loss
 from .base import MKLEstimator, PreparedFit, chunk_by_chunk
 
@@ -46,8 +46,9 @@ class MKLOutlierDetector(OutlierMixin, MKLEstimator):
     approximation : str or Approximation, optional
         Replace every kernel by features of low rank, so that time and memory grow linearly with the samples:
         "nystroem", "cholesky", "random_features", "shared", or `kernelweave.Nystroem`, `kernelweave.PivotedCholesky`,
-        `kernelweave.RandomFeatures` with their rank. The certificate is then about the approximated kernels.
-    normalize : {"trace", "diagonal", "center", None}, default="trace"
+        `kernelweave.RandomFeatures`, `kernelweave.SharedBasis` with their rank; "explicit", which loses nothing, for
+        kernels of few known functions, such as effects. The certificate is then about the approximated kernels.
+    normalize : {"trace", "diagonal", "center", "dimension", "tail", None} or an instance, default="trace"
         Size of the kernels on the training samples, on which the weights depend, as for `MKLClassifier`.
     tol : float, default=1e-3
         Relative duality gap to reach.
@@ -188,6 +189,11 @@ class MKLOutlierDetector(OutlierMixin, MKLEstimator):
         nu: Any = self.nu
         if isinstance(nu, bool) or not isinstance(nu, Real) or not 0 < float(nu) <= 1:
             raise ValueError(f"nu must be a number above 0 and up to 1, got {nu!r}: it is the share of outliers.")
+        if not self._precomputed and any(isinstance(kernel, Effects) for kernel in as_kernels(self._bank)):
+            raise ValueError(
+                "kernels of effects have their mean at zero, from which outliers could not be told: use kernels such "
+                "as K.rbf(on='each')."
+            )
         return super()._check_parameters()
 
     def _read_targets(self, X: Any, y: Any, sample_weight: Any) -> Targets:

@@ -24,7 +24,7 @@ from ..assemble import (
     split_classes,
 )
 from ..chunks import is_chunked
-from ..grams import RandomFeatures
+from ..grams import RandomFeatures, SharedBasis
 from ..losses import Loss
 from ..losses.base import BoundLoss
 from ..penalties import MixingPenalty
@@ -32,7 +32,7 @@ from ..problem import Problem
 from ..solvers import Mirror
 from ..solvers.base import check_pair
 from ..solvers.mirror import MirrorState
-from .base import MKLEstimator, single
+from .base import MKLEstimator, single, sized
 
 STATUS = "Learned from a stream, which keeps no samples: there is no duality gap."
 FIXED = ("kernels", "penalty", "loss", "multiclass", "approximation", "solver")  # what a stream cannot change
@@ -85,7 +85,9 @@ class Stream:
         classes: Any = None,
     ) -> Stream:
         """Return a stream before its first sample; ``outputs`` are the decision values of each problem."""
-        assembly = replace(assembly, gram=assembly.gram.take(np.arange(0)))
+        factors = np.broadcast_to(assembly.factors, assembly.kept.shape)
+        maps, gram = assembly.maps.rescaled(factors), assembly.gram.take(np.arange(0))
+        assembly = replace(assembly, gram=gram, maps=maps, factors=1.0)
         states = [solver.begin(assembly.gram, width) for width in outputs]
         return cls(assembly, loss, penalty, solver, states, parameters, sample, classes)
 
@@ -134,7 +136,7 @@ def _streams(clf: Any) -> bool:
     """Whether samples can be learned from as they pass by; if not, say what is needed."""
     if (clf.solver == "mirror" or isinstance(clf.solver, Mirror)) and clf.approximation is not None:
         return True
-    raise AttributeError("partial_fit needs solver='mirror' and an approximation, such as kw.recipe('ufo-mkl').")
+    raise AttributeError("partial_fit needs solver='mirror' and an approximation=, such as approximation='nystroem'.")
 
 
 class Streaming(MKLEstimator):
@@ -230,6 +232,11 @@ class Streaming(MKLEstimator):
             raise ValueError("probability=True needs samples held out, which a stream has not: use loss='logistic'.")
         if not isinstance(penalty, MixingPenalty):
             raise ValueError(f"partial_fit learns the weights of kernels, unlike {penalty}: use penalties.Mixed.")
+        if isinstance(options.approximation, SharedBasis):
+            raise ValueError(
+                "approximation='shared' writes all samples in one basis, which a stream never sees together: use "
+                "'nystroem' or 'random_features' for partial_fit."
+            )
         frame = X
         X, y = self._read(X, y)
         if is_foreign(X):
@@ -238,7 +245,7 @@ class Streaming(MKLEstimator):
         _warn_if_few(rows.size, options.approximation)
         every = np.ones(rows.size)
         counted = Targets(rows, every, every, X.shape[0], [])
-        assembly: Any = self._assemble(X, frame, options, counted, whole=True)
+        assembly: Any = sized(self._assemble(X, frame, options, counted, whole=True), options, counted)
         solver = self.solver if isinstance(self.solver, Mirror) else Mirror()
         problems = split_classes(known, np.arange(known.size), self.multiclass)
         outputs = [1 if loss.elementwise else known.size for _ in problems]

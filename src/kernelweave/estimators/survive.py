@@ -37,8 +37,9 @@ class MKLSurvival(MKLEstimator):
     approximation : str or Approximation, optional
         Replace every kernel by features of low rank, so that time and memory grow linearly with the samples:
         "nystroem", "cholesky", "random_features", "shared", or `kernelweave.Nystroem`, `kernelweave.PivotedCholesky`,
-        `kernelweave.RandomFeatures` with their rank. The certificate is then about the approximated kernels.
-    normalize : {"trace", "diagonal", "center", None}, default="trace"
+        `kernelweave.RandomFeatures`, `kernelweave.SharedBasis` with their rank; "explicit", which loses nothing, for
+        kernels of few known functions, such as effects. The certificate is then about the approximated kernels.
+    normalize : {"trace", "diagonal", "center", "dimension", "tail", None} or an instance, default="trace"
         Size of the kernels on the training samples, on which the weights depend, as for `MKLClassifier`.
     tol : float, default=1e-3
         Relative duality gap to reach.

@@ -15,7 +15,7 @@ from ..chunks import Chunks
 from ..kernels import RBF, Kernel, Laplacian, Normalised, Scaled
 from ..kernels.base import known_features
 from .factors import Factors, Job, beside, build, cut_to, whiteners
-from .landmarks import draw_landmarks, greedy_pivots
+from .landmarks import draw_landmarks, greedy_pivots, indices
 from .maps import Explicit, Landmarks, Source, Waves, features, take_rows
 from .shared import Wish, shared_factors
 
@@ -317,7 +317,7 @@ class RandomFeatures(Approximation):
 
     def _lost(self, job: Job, sources: Any, mixes: Any, rng: np.random.RandomState) -> np.ndarray:
         n = job.X.shape[0]
-        some = take_rows(job.X, np.sort(rng.choice(n, min(n, LOOK), replace=False)))
+        some = take_rows(job.X, indices(n, min(n, LOOK), rng))
         blocks = [to_host(block).astype(float) for block in features(sources, mixes, some)]
         seen = to_host(some) if not hasattr(some, "tocsr") else some
         errors = []
@@ -351,7 +351,8 @@ class ExplicitFeatures(Approximation):
             known = known_features(kernel, few)
             if known is None:
                 raise ValueError(
-                    f"{kernel.name} is not an inner product of a few known functions: use approximation='nystroem'."
+                    f"{kernel.name} is not an inner product of a few known functions, or samples lack what it looks at:"
+                    " use approximation='nystroem'."
                 )
             sources.append(Explicit((k,), kernel, int(known.shape[1])))
         return sources, [None] * len(job.kernels)

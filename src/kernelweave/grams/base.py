@@ -354,6 +354,10 @@ class BankGram(GramStack):
     def only(self, kernels: np.ndarray) -> GramStack:
         """Return the stack of some kernels only, in a form that solvers take."""
 
+    @abstractmethod
+    def energy_errors(self, beta: Array, q: np.ndarray, share: float) -> np.ndarray:  # (m,)
+        """Return what rounding may have done to the energies q, ``share`` of the size of a sum in double precision."""
+
 
 class ProductStack(GramStack):
     """Products of kernels, weighed by one number for each kernel.

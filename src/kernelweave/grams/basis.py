@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, device_of, is_numpy, like, namespace, to_host
+from ..arrays import Array, device_of, is_numpy, like, lower_root, namespace, to_host
 from .base import CombinableGram, FactorGram
 from .lowrank import LowRankGram
 
@@ -208,14 +208,23 @@ class BasisGram(FactorGram, CombinableGram):
         self,
         share: Array | None = None,  # (n,) weights of the samples, which sum to 1
     ) -> np.ndarray:  # (m,)
-        """Return the mean of ``K_k[i, i]``, from sums over the samples of the size of the basis."""
+        """Return the mean of ``K_k[i, i]``."""
         n = self.shape[0]
-        square = self.basis.weighted(self.asarray(np.full(n, 1.0 / n)) if share is None else share)
-        means = np.empty(self.ranks.size)
+        return self.summed_diagonal(self.asarray(np.full(n, 1.0 / n)) if share is None else share)
+
+    def summed_diagonal(self, theta: Array) -> np.ndarray:  # (n,) -> (m,)
+        """Return ``sum_i theta_i K_k[i, i]``, from sums over the samples of the size of the basis."""
+        square = self.basis.weighted(theta)
+        sums = np.empty(self.ranks.size)
         for part, cores, own in zip(self.parts, self._cores, self.slices, strict=True):
             xp = namespace(cores)
-            means[part.kernels] = to_host(cores @ xp.reshape(square[own, own], (-1,)))
-        return means
+            sums[part.kernels] = to_host(cores @ xp.reshape(square[own, own], (-1,)))
+        return sums
+
+    def diagonal_of(self, weights: np.ndarray) -> Array:  # (m,) -> (n,)
+        """Return ``sum_k w_k K_k[i, i]``."""
+        V = self.basis.matvec(lower_root(self.core(weights)))
+        return namespace(V).sum(V**2, axis=1)
 
     def diagonal(self) -> Array:  # (n, m)
         """Return ``K_k[i, i]``."""

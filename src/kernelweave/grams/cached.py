@@ -76,6 +76,8 @@ class CachedGram(EntryGram):
         self._held = np.full(room, -1)  # place -> sample
         self._used = np.zeros(room, dtype=np.int64)  # place -> when last asked for
         self._asked = self._found = self._clock = 0
+        self._source: CachedGram | None = None  # what this is a part of, which counts its columns too
+        self.sharers = 1  # solves at a time, which share the memory
         self._lock = Lock()  # several problems may share these columns on threads
 
     @property
@@ -98,14 +100,15 @@ class CachedGram(EntryGram):
         kept, whole = self._columns.nbytes, n * n * m * self.dtype.itemsize
         return f"columns on demand, {self.dtype.name}, at most {readable(kept)} of {readable(whole)} kept"
 
-    def energies(self, beta: np.ndarray) -> np.ndarray:
+    def energies(self, beta: np.ndarray, kernels: np.ndarray | None = None) -> np.ndarray:
+        """Return the energies of all kernels, or of some and zeros for the others."""
         support = support_of(beta)
         q = np.zeros(self.shape[1])
         for first in range(0, support.size, SQUARE):
             block = support[first : first + SQUARE]
             rows = support[: first + block.size]
             seen = (np.where(rows < block[0], 2.0, 1.0) * beta[rows].T).T  # blocks beside the diagonal stand for two
-            for piece, k, matrix in self._pieces(PreparedKernels(self.kernels, self.X[block]), rows):
+            for piece, k, matrix in self._pieces(PreparedKernels(self.kernels, self.X[block]), rows, kernels):
                 q[k] += np.sum(seen[piece] * _dot(matrix, beta[block]))
         return q * self.scale
 
@@ -114,6 +117,16 @@ class CachedGram(EntryGram):
         for piece, k, matrix in self._pieces(self._prepared, support, np.flatnonzero(scaled)):
             f += scaled[k] * _dot(matrix.T, beta[support[piece]])
         return f
+
+    def energies_and_decision(self, beta: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return both products of the same duals; kernels with a weight are computed once for both."""
+        if beta.ndim == 2:
+            return super().energies_and_decision(beta, weights)
+        support, active = support_of(beta), np.flatnonzero(weights)
+        products = self._weighted_columns_part(beta[support], support, None, active)
+        energies = self.energies(beta, np.flatnonzero(weights == 0))
+        energies[active] = beta @ products
+        return energies, products @ weights[active]
 
     def products(self, beta: np.ndarray) -> np.ndarray:
         support = support_of(beta)
@@ -186,6 +199,21 @@ class CachedGram(EntryGram):
             out[:, place] = self.scale[kernels[place]] * matrix
         return out
 
+    def mixed_columns(
+        self,
+        index: np.ndarray,  # (b,) distinct
+        weights: np.ndarray,  # (m,)
+    ) -> np.ndarray:  # (b, n)
+        """Return columns of ``sum_k w_k K_k``, in the precision of those kept; the columns of all kernels are kept."""
+        from ..compiled import stacks
+
+        out, scaled = np.empty((index.size, self.shape[0]), self.dtype), (weights * self.scale).astype(self.dtype)
+        with self._lock:
+            for first in range(0, index.size, self._held.size):
+                some = slice(first, first + self._held.size)
+                stacks.mixed_columns(self._columns, self._fetch(index[some]), scaled, out[some])
+        return out
+
     def diagonal(self) -> np.ndarray:  # (n, m)
         """Return ``K_k[i, i]``."""
         return np.stack([kernel.diagonal(self.X) for kernel in self.kernels], axis=1) * self.scale
@@ -195,18 +223,36 @@ class CachedGram(EntryGram):
         n, m = self.shape
         column = index.size * m * self.dtype.itemsize
         memory = max(self.memory * (index.size / n) ** 2, column)
-        return CachedGram(self.kernels, self.X[index], self.scale, memory=memory, dtype=self.dtype)
+        return self._other(self.kernels, self.X[index], self.scale, memory)
+
+    def among(self, samples: np.ndarray, kernels: np.ndarray, memory: float, dtype: Any) -> CachedGram:
+        """Return the stack of some samples and kernels, with columns of its own in so many bytes, or one column."""
+        bank, dtype = [self.kernels[k] for k in kernels], np.dtype(dtype)
+        memory = max(memory, samples.size * kernels.size * dtype.itemsize)
+        part = CachedGram(bank, self.X[samples], self.scale[kernels], memory=memory, dtype=dtype)
+        part._source = self
+        return part
+
+    @property
+    def own_memory(self) -> float:
+        """Bytes that one of the solves at a time may take."""
+        return self.memory / self.sharers
 
     def rescaled(self, factors: np.ndarray) -> CachedGram:
         """Return the same with each kernel times its factor, and columns of its own."""
-        return CachedGram(self.kernels, self.X, self.scale * factors, memory=self.memory, dtype=self.dtype)
+        return self._other(self.kernels, self.X, self.scale * factors, self.memory)
 
     def only(self, kernels: np.ndarray) -> CachedGram:
         """Return the stack of some kernels only, with columns of its own: as many as are kept of all."""
         n, m = self.shape
         memory = max(self.memory * kernels.size / m, n * kernels.size * self.dtype.itemsize)
         bank = [self.kernels[k] for k in kernels]
-        return CachedGram(bank, self.X, self.scale[kernels], memory=memory, dtype=self.dtype)
+        return self._other(bank, self.X, self.scale[kernels], memory)
+
+    def _other(self, kernels: list[Kernel], X: Any, scale: np.ndarray, memory: float) -> CachedGram:
+        other = CachedGram(kernels, X, scale, memory=memory, dtype=self.dtype)
+        other.sharers = self.sharers
+        return other
 
     def __reduce__(self) -> Any:
         return _made, (self.kernels, self.X, self.scale, self.memory, self.dtype)  # columns are computed again
@@ -216,8 +262,9 @@ class CachedGram(EntryGram):
         self._clock += 1
         slots = self._slot_of[index]
         missing = index[slots < 0]
-        self._asked += index.size
-        self._found += index.size - missing.size
+        for gram in (self,) if self._source is None else (self, self._source):
+            gram._asked += index.size
+            gram._found += index.size - missing.size
         self._used[slots[slots >= 0]] = self._clock
         if missing.size:
             oldest = np.argsort(self._used, kind="stable")[: missing.size]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -12,15 +13,22 @@ from .base import EntryGram, support_of
 PIECES = 16  # into which energies of many entries are divided
 
 
+def kernels_first(stack: np.ndarray) -> np.ndarray | None:
+    """Return kernels (m, n, n) if that is how a stack (n, n, m) lies in memory, without a copy, else None."""
+    kernels = np.moveaxis(stack, 2, 0)
+    return kernels if kernels.flags.c_contiguous and not stack.flags.c_contiguous else None
+
+
 class DenseGram(EntryGram):
     """A stored stack: ``stack[i, j, k]`` is kernel k between samples i and j.
 
-    One sample's column of all kernels is contiguous, which is what working-set solvers read.
+    One sample's column of all kernels is contiguous, which is what working-set solvers read; or one kernel after the
+    other, as in ``np.moveaxis(kernels, 0, 2)`` of kernels (m, n, n).
 
     Parameters
     ----------
     stack : ndarray of shape (n, n, m), float32 or float64
-        Symmetric in its first two axes. It is read, never changed.
+        Symmetric in its first two axes. It is read, never changed, and copied only if it is in neither order.
     scale : ndarray of shape (m,), optional
         Each kernel is multiplied by its scale wherever it is used, without a copy.
 
@@ -36,8 +44,11 @@ class DenseGram(EntryGram):
         if stack.ndim != 3 or stack.shape[0] != stack.shape[1]:
             raise ValueError(f"stack must have shape (n, n, m), samples first; got {stack.shape}.")
         dtype = stack.dtype if stack.dtype in (np.float32, np.float64) else np.float64
-        self.stack = np.ascontiguousarray(stack, dtype=dtype)
+        stack = stack.astype(dtype, copy=False)
+        self.each = kernels_first(stack)  # (m, n, n) where kernels come one after the other
+        self.stack = np.ascontiguousarray(stack) if self.each is None else stack
         self.scale = np.ones(stack.shape[2]) if scale is None else np.ascontiguousarray(scale, dtype=float)
+        self._last: tuple[np.ndarray, np.ndarray] | None = None  # duals and their products, of the judge's last look
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -63,6 +74,9 @@ class DenseGram(EntryGram):
             return stacks.energies_joint(self.stack, np.ascontiguousarray(beta), support_of(beta)) * self.scale
         support = np.flatnonzero(beta)
         work = support.size**2 // 2 * self.shape[1]
+        if self.each is not None:
+            part = partial(stacks.energies_of_each, self.each, beta, support)
+            return np.concatenate(threads.spread(part, self.shape[1], work)) * self.scale
         pieces = PIECES if work >= threads.LARGE else 1  # however many threads there are: sums depend on the order
         edges = np.rint(support.size * (np.arange(pieces + 1) / pieces) ** 0.5).astype(int)  # later rows are longer
 
@@ -75,6 +89,9 @@ class DenseGram(EntryGram):
         from ..compiled import stacks
 
         scaled = weights * self.scale
+        if beta.ndim == 1 and self.each is not None:
+            support, active = support_of(beta), np.flatnonzero(scaled)
+            return self.weighted_columns(beta[support], support, None, active) @ weights[active]
         product = stacks.decision if beta.ndim == 1 else stacks.decision_joint
         return product(self.stack, np.ascontiguousarray(beta), support_of(beta), scaled, np.flatnonzero(scaled))
 
@@ -84,6 +101,15 @@ class DenseGram(EntryGram):
             return super().energies_and_decision(beta, weights)
         products = self.products(beta)
         return beta @ products, products @ weights
+
+    def products(self, beta: np.ndarray) -> np.ndarray:
+        """Return ``K_k beta`` for every kernel; those of the duals asked for last, with which fits begin, are kept."""
+        if beta.ndim == 2:
+            return super().products(beta)
+        last = self._last
+        if last is None or not np.array_equal(last[0], beta):
+            self._last = last = beta.copy(), super().products(beta)
+        return last[1].copy()
 
     def weighted_columns(
         self,
@@ -101,6 +127,8 @@ class DenseGram(EntryGram):
             kernels = np.arange(m) if kernels is None else kernels
             columns = stacks.weighted_columns_joint(self.stack, np.ascontiguousarray(delta), index, rows, kernels)
             return columns * self.scale[kernels]
+        if self.each is not None:
+            return self._columns_of_each(delta, index, rows, kernels)
         if rows is None and kernels is None:
             flat, out = self.stack.reshape(n, n * m), np.empty(n * m)
             threads.spread(partial(stacks.weighted_columns, flat, delta, index, out=out), n * m, index.size * n * m)
@@ -110,6 +138,20 @@ class DenseGram(EntryGram):
         part = partial(_columns_at, self.stack, delta, index, rows, kernels)
         found = threads.spread(part, rows.size, index.size * rows.size * m)
         return (found[0] if len(found) == 1 else np.concatenate(found)) * self.scale[kernels]
+
+    def _columns_of_each(
+        self, delta: np.ndarray, index: np.ndarray, rows: np.ndarray | None, kernels: np.ndarray | None
+    ) -> np.ndarray:
+        from ..compiled import stacks, threads
+
+        assert self.each is not None
+        n, m = self.shape
+        rows = np.arange(n) if rows is None else rows
+        kernels = np.arange(m) if kernels is None else kernels
+        out = np.empty((kernels.size, rows.size))
+        work = partial(stacks.columns_of_each, self.each, kernels, np.asarray(delta, dtype=float), index, rows, out=out)
+        threads.spread(work, kernels.size, index.size * n * kernels.size)
+        return np.multiply(out.T, self.scale[kernels], order="C")
 
     def combine(
         self,
@@ -139,6 +181,9 @@ class DenseGram(EntryGram):
     def take(self, index: np.ndarray) -> DenseGram:
         """Return the stack of the samples ``index`` only (a copy)."""
         return DenseGram(self.stack[np.ix_(index, index)], self.scale)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_last": None}
 
     def rescaled(self, factors: np.ndarray) -> DenseGram:
         """Return the same stack, not a copy, with each kernel times its factor."""

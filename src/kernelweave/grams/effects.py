@@ -17,6 +17,7 @@ BLOCK = 2**24  # entries of the matrix of moments computed at a time
 MANY = 20_000  # kernels from which all are scored in single precision, and the best of them again in double
 NEAR = 0.98  # of the largest energy: those above it are scored again
 AGAIN = 256  # and at most so many
+SINGLE = float(np.finfo(np.float32).eps / np.finfo(np.float64).eps)  # roundings of double precision in one of single
 STORED = 2**26  # entries of kernels as matrices up to which these may take the place of features
 FEWER = 0.6  # of the samples: more columns of features than that, and matrices are quicker
 
@@ -127,12 +128,35 @@ class EffectsGram(BankGram):
         q[:d] = to_host(namespace(beta).stack([self._single(j, beta) for j in range(d)]))
         q[d:] = (pairs + pairs.T)[np.triu_indices(d, 1)]
         q *= self.scale
-        if m >= MANY:
-            best = d + np.argpartition(-q[d:], min(AGAIN, m - d - 1))[:AGAIN]
-            again = best[q[best] >= NEAR * q[d:].max()]
-            q[again] = [self._exact(i, j, beta) for i, j in self.sets.places(again)]
-            q[again] *= self.scale[again]
+        again = self._again(q)
+        q[again] = [self._exact(i, j, beta) for i, j in self.sets.places(again)]
+        q[again] *= self.scale[again]
         return q
+
+    def _again(self, q: np.ndarray) -> np.ndarray:
+        """Return the pairs of a large bank that are scored in double precision: the best of those near the largest."""
+        d, m = len(self.parts), len(self.sets)
+        if m < MANY:
+            return np.empty(0, dtype=int)
+        best = d + np.argpartition(-q[d:], min(AGAIN, m - d - 1))[:AGAIN]
+        return best[q[best] >= NEAR * q[d:].max()]
+
+    def energy_errors(self, beta: Array, q: np.ndarray, share: float) -> np.ndarray:  # (m,)
+        """Return how far energies may be off, by the sizes of the sums that the moments are.
+
+        The sum over samples of ``|beta phi_i phi_j|`` is at most the root of that of ``|beta| phi_i^2`` times that of
+        ``|beta| phi_j^2``.
+        """
+        xp, d = namespace(beta), len(self.parts)
+        whole = xp.abs(beta) if beta.ndim == 1 else xp.sum(xp.abs(beta), axis=1)
+        tables = (_row_squares(self.parts), _row_squares(self.paired))
+        singles, squares = (to_host(whole @ cast(table, whole.dtype)) for table in tables)
+        first, second = np.triu_indices(d, 1)
+        shares = np.full(q.size, share * (SINGLE if q.size >= MANY else 1.0))
+        shares[:d] = shares[self._again(q)] = share
+        sums = np.concatenate([singles * float(xp.sum(whole)), squares[first] * squares[second]]) * self.scale
+        off = shares * np.sqrt(sums)
+        return off * (2.0 * np.sqrt(np.maximum(q, 0.0)) + off)
 
     def _score(self, beta: Array, pairs: np.ndarray) -> None:
         """Add the squared lengths of the blocks of ``Phi' diag(beta) Phi`` to ``pairs``, each in one of its places."""

@@ -53,16 +53,17 @@ def _given(landmarks: Any, X: Any) -> Any:
 
 
 def _uniform(count: int, kernels: Sequence[Kernel], X: Any, rng: np.random.RandomState) -> Any:
-    return take_rows(X, _indices(X.shape[0], count, rng))
+    return take_rows(X, indices(X.shape[0], count, rng))
 
 
-def _indices(n: int, count: int, rng: np.random.RandomState) -> np.ndarray:
+def indices(n: int, count: int, rng: np.random.RandomState) -> np.ndarray:
+    """Return positions of some of n samples, drawn evenly, in their order; soon done however large n is."""
     return np.sort(sample_without_replacement(n, count, random_state=rng))
 
 
 def _candidates(count: int, X: Any, rng: np.random.RandomState) -> Any:
     some = max(CANDIDATES, 20 * count)
-    return X if some >= X.shape[0] else take_rows(X, _indices(X.shape[0], some, rng))
+    return X if some >= X.shape[0] else take_rows(X, indices(X.shape[0], some, rng))
 
 
 def _kmeans(count: int, kernels: Sequence[Kernel], X: Any, rng: np.random.RandomState) -> Any:
@@ -82,7 +83,7 @@ def _kmeans(count: int, kernels: Sequence[Kernel], X: Any, rng: np.random.Random
 def _lloyd(count: int, X: Array, rng: np.random.RandomState) -> Array:
     """Centres by alternating assignment and averaging; one that no sample is nearest to stays where it is."""
     xp = namespace(X)
-    Z = take_rows(X, _indices(X.shape[0], count, rng))
+    Z = take_rows(X, indices(X.shape[0], count, rng))
     clusters = xp.arange(count, device=device_of(X))
     for _ in range(LLOYD):
         nearest = xp.argmin(squared_distances(X, Z), axis=1)
@@ -97,7 +98,7 @@ def _leverage(count: int, kernels: Sequence[Kernel], X: Any, rng: np.random.Rand
     """Samples drawn half evenly, half by their ridge leverage: a mean over kernels, estimated from an even sketch."""
     some = _candidates(count, X, rng)
     n = some.shape[0]
-    sketch = take_rows(some, _indices(n, min(n, 2 * count), rng))
+    sketch = take_rows(some, indices(n, min(n, 2 * count), rng))
     inner = dict(evaluate(kernels, sketch))
     chance = np.full(n, len(kernels) / n)
     for k, outer in evaluate(kernels, some, sketch):

@@ -217,9 +217,11 @@ def products_for(gram: GramStack, penalty: Any) -> ProductStack:
     """
     penalty.check(gram.shape[1])
     if not isinstance(gram, CombinableGram) or isinstance(gram, BasisGram):
-        what = "a basis that kernels share" if isinstance(gram, BasisGram) else "kernels of another library"
+        shared = isinstance(gram, BasisGram)
+        what = "are a basis that kernels share" if shared else "are kernels of another library"
+        how = "use" if shared else "convert X yourself and use"
         raise TypeError(
-            f"Products of kernels run on NumPy's kernels or features, and these are {what}: convert X yourself and use "
+            f"Products of kernels run on NumPy's kernels or features, and these {what}: {how} "
             "approximation='nystroem' or none, or use a penalty that adds kernels, such as 'lp'."
         )
     if isinstance(gram, LowRankGram):

@@ -16,7 +16,7 @@ from .base import FactorGram
 from .basis import BasisGram, Part
 from .chunked import ChunkedGram
 from .factors import Factors, Job, beside, refuse_infinite, whiteners
-from .landmarks import draw_landmarks
+from .landmarks import draw_landmarks, indices
 from .lowrank import LowRankGram
 from .maps import Maps, anchor, join, pieces, precision, take_rows
 from .recomputed import RecomputedGram
@@ -327,7 +327,7 @@ def _drawn(job: Job, wish: Wish, positions: tuple[int, ...], count: int, rng: np
     kernels, n = tuple(job.kernels[k] for k in positions), job.X.shape[0]
     Z = draw_landmarks(wish.landmarks, count, kernels, job.X, rng)
     some = min(n, max(SAMPLES, PER_FUNCTION * max(POOL * (wish.rank or 0), Z.shape[0])))
-    rows = np.arange(n) if some == n else np.sort(rng.choice(n, some, replace=False))
+    rows = np.arange(n) if some == n else indices(n, some, rng)
     return _Sample(job, positions, kernels, Z, job.X if some == n else take_rows(job.X, rows))
 
 
@@ -417,7 +417,7 @@ def _scales(job: Job, gram: BasisGram, mean: np.ndarray, share: Array) -> np.nda
 def _lost(job: Job, maps: Maps, gram: BasisGram, rng: np.random.RandomState) -> np.ndarray:  # (m,)
     """Return how far each kernel's diagonal is from its own, as a share of the trace, on some samples."""
     n = job.X.shape[0]
-    some = take_rows(job.X, np.sort(rng.choice(n, min(n, LOOK), replace=False)))
+    some = take_rows(job.X, indices(n, min(n, LOOK), rng))
     double = namespace(anchor(some)).float64
     have = to_host(gram.on(maps.transform(some)).diagonal())
     own = np.stack([to_host(cast(kernel.diagonal(some), double)) for kernel in job.kernels], axis=1)

@@ -18,6 +18,7 @@ KNOTS = 64  # places of a column between which functions are straight
 FEW = 10  # different whole numbers up to which each has a function of its own
 LEVELS = 256  # categories that are told apart, the most frequent ones
 FAINT = 1e-10  # of the largest variance of a function: what is below is rounding
+FLAT = 1e-12  # of the mean square of functions: a variance below it is rounding
 TAIL = 0.01  # share of the samples at each end of a column whose distance from the middle is the unit
 FAR = 1.5  # of such units beyond which a value counts as no further out
 RANKED = 0.25  # share that a value's rank has in its place, the rest is the value's own
@@ -80,7 +81,7 @@ def make_basis(
     rank: int = 8,
     category: bool = False,
 ) -> Basis | None:
-    """Return the functions of a column, or None if it is constant.
+    """Return the functions of a column, or None if it is constant, or all its values are alike to the kernel.
 
     Parameters
     ----------
@@ -91,7 +92,7 @@ def make_basis(
     kernel : "smooth" or Kernel, default="smooth"
         What decides which functions are simple, for columns that are neither categories nor of two values.
     rank : int, default=8
-        Most functions.
+        Most functions of numbers; categories, and whole numbers of which there are few, have as many as they take.
     category : bool, default=False
         Whether the values are names of categories.
 
@@ -110,26 +111,28 @@ def make_basis(
         return None
     whole = values.size <= FEW and bool(np.all(values == np.round(values)))
     if values.size == 2:
-        kind, knots, raw = "linear", values, values[:, None].copy()
+        kind, knots, raw = "linear", values, np.array([[0.0], [1.0]])
     elif category:
         kind, knots, raw = "category", *_indicators(values, mass)
     elif whole and isinstance(kernel, str):
-        line = _standardised(values, mass)
+        line = _standardised(_unit(values), mass)
         kind, knots, raw = "levels", values, np.column_stack([line, np.eye(values.size)])
     else:
         knots = values if values.size <= KNOTS else _quantiles(values, mass)
         K = _wide(knots, values, mass) if isinstance(kernel, str) else _between(kernel, knots, x, share)
         kind, raw = "smooth", _root(K)
-    return _principal(Basis(kind, knots, raw), values, mass, rank)
+    return _principal(Basis(kind, knots, raw), values, mass, rank if kind == "smooth" else raw.shape[1])
 
 
-def _principal(basis: Basis, values: np.ndarray, mass: np.ndarray, rank: int) -> Basis:
-    """Return the functions centred and turned to their principal axes, their variances summing to one."""
+def _principal(basis: Basis, values: np.ndarray, mass: np.ndarray, rank: int) -> Basis | None:
+    """Return the functions centred and turned to their principal axes, their variances summing to one; None if flat."""
     told = np.isin(values, basis.knots) if basis.kind == "category" else np.ones(values.size, dtype=bool)
     weight, moments = _moments(basis.knots, values[told], mass[told])
     mean = weight @ basis.table / weight.sum()  # those not told apart are zero, which is the mean
     table = basis.table - mean
     variances, axes = np.linalg.eigh(table.T @ moments @ table)
+    if variances[-1] <= FLAT * float(weight @ np.sum(basis.table**2, axis=1)):
+        return None
     count = min(rank, int(np.sum(variances > FAINT * variances[-1])))
     axes = axes[:, ::-1][:, :count] / np.sqrt(variances[::-1][:count].sum())
     return replace(basis, table=table @ axes)
@@ -294,7 +297,7 @@ class Effects(Kernel):
     price : float, default=1.0
         What the weight of a pair costs, compared with that of a column; of a triple, the square of it.
     rank : int, default=8
-        Most functions of a column on its own.
+        Most functions of a column of numbers on its own.
     pair_rank : int, default=4
         Most functions of each of the columns that act together, those of largest variance.
     on : see `Kernel`
@@ -325,6 +328,8 @@ class Effects(Kernel):
                 raise ValueError(f"{parameter} of Effects must be a whole number from 1 on; got {value!r}.")
         if not isinstance(self.kernel, Kernel) and self.kernel != "smooth":
             raise ValueError(f"kernel of Effects must be 'smooth' or one kernel; got {self.kernel!r}.")
+        if self.include == ():
+            raise ValueError("include of Effects names no effect: leave it None for all of them.")
         check_positive(self, "price")
 
     def prepare(self, X: Any, Z: Any = None) -> Any:
@@ -423,18 +428,19 @@ class Effects(Kernel):
         if self.include is None:
             return columns
         wanted = {j for some in self._included(n_columns, names) for j in some}
+        if not wanted <= set(columns):
+            raise ValueError(f"include of Effects names column {min(wanted - set(columns))}, which on leaves out.")
         return {j: place for j, place in columns.items() if j in wanted}
 
     def _included(self, n_columns: int, names: Sequence[str] | None) -> list[tuple[int, ...]]:
         items = self.include if isinstance(self.include, tuple) else (self.include,)
-        groups = [column_groups(item, n_columns, names, None)[0][0] for item in items]
-        return [tuple(sorted(set(group or ()))) for group in groups]
+        return [tuple(sorted(set(some))) for item in items for some in _named("include", item, n_columns, names, None)]
 
     def _told(self, n_columns: int, names: Sequence[str] | None, frame: Any) -> set[int]:
         """Return the columns that are said to be categories."""
         told: set[int] = set()
         if self.categories is not None and self.categories != ():
-            told |= set(column_groups(self.categories, n_columns, names, frame)[0][0] or ())
+            told.update(*_named("categories", self.categories, n_columns, names, frame))
         if frame is not None:
             told |= {j for j, dtype in enumerate(frame.dtypes) if str(dtype) == "category"}
         return told
@@ -443,6 +449,34 @@ class Effects(Kernel):
         if self.include is not None:
             return dict.fromkeys(self._included(n_columns, names))
         return (some for size in range(1, self.degree + 1) for some in combinations(columns, size))
+
+
+def _named(
+    parameter: str, item: Any, n_columns: int, names: Sequence[str] | None, frame: Any
+) -> list[tuple[int, ...]]:
+    """Return the sets of columns that an item of a parameter stands for, or say which parameter makes no sense."""
+    try:
+        groups = column_groups(item, n_columns, names, frame)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{parameter} of Effects{str(error).removeprefix('on')}") from None
+    return [tuple(range(n_columns)) if some is None else some for some, _ in groups]
+
+
+def columns_together(kernels: Sequence[Kernel]) -> np.ndarray | None:
+    """Return how many columns act together in each kernel of a bank of effects; None where it has other kernels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import kernels as K
+    >>> from kernelweave.kernels.effects import columns_together
+    >>> columns_together(K.Effects().resolve(np.eye(3)[:, :2])).tolist(), columns_together([K.Linear()])
+    ([1, 1, 2], None)
+    """
+    factors = [kernel.kernels if isinstance(kernel, Product) else (kernel,) for kernel in kernels]
+    if not all(isinstance(one, Effect) for some in factors for one in some):
+        return None
+    return np.array([len(some) for some in factors])
 
 
 def effects(

@@ -22,6 +22,7 @@ FEW = 8  # rows below which a matrix product is slower than one of a matrix and 
 DENSE = 2**22  # entries up to which sparse rows are written out, to be multiplied faster
 DENSITY = 0.1  # share of entries other than zero from which sparse samples are written out for the same reason,
 WRITTEN = 2**24  # and entries up to which they are
+SPARSE = 0.25  # share of entries other than zero up to which the others need not be multiplied
 
 
 class _Anywhere(Kernel):
@@ -309,6 +310,7 @@ class _Places:
         self.center = 0.0 if self.whole or not len(points) else points.mean(axis=0, dtype=np.float64)
         points = self._placed(points)
         self.points = np.hstack([points, np.ones_like(points[:, :1]), _squares(points)[:, None]])
+        self.across: np.ndarray | None = None  # the samples side by side, for sparse rows
 
     def distances(self, X: Any = None) -> np.ndarray:  # (n, d) -> (n, p)
         """Squared distances from X, or from each other, in the precision of the samples."""
@@ -319,11 +321,24 @@ class _Places:
             S = self._from_sparse(X.astype(np.float64))
         elif not issparse(X):
             S = self._from_rows(X)
+        elif self.whole and X.nnz <= SPARSE * X.shape[0] * X.shape[1] and _small_and_whole(X):
+            S = self._from_few(X)
         else:
             step = max(1, DENSE // X.shape[1])
             parts = [self._from_rows(X[i : i + step].toarray()) for i in range(0, X.shape[0], step)]
-            S = np.concatenate(parts) if parts else np.empty((0, len(self.points)))
+            S = parts[0] if len(parts) == 1 else np.concatenate([np.empty((0, len(self.points)), self.dtype), *parts])
         return S.astype(self.dtype, copy=False)
+
+    def _from_few(self, X: Any) -> np.ndarray:
+        """Of whole numbers in sparse rows only those that are there are multiplied, and sums are exact."""
+        from ..compiled.sparse import distances
+
+        if self.across is None:
+            self.across = np.ascontiguousarray(self.points[:, :-2].T)
+        S, norms = np.empty((X.shape[0], len(self.points)), dtype=np.float32), row_norms(X, squared=True)
+        parts = (X.data.astype(np.float32), X.indices, X.indptr)
+        distances(*parts, self.across, norms.astype(np.float32), np.ascontiguousarray(self.points[:, -1]), S)
+        return S
 
     def _from_rows(self, X: np.ndarray) -> np.ndarray:
         if self.whole and not _small_and_whole(X):
@@ -351,11 +366,12 @@ class _Places:
         return np.maximum(S, 0.0, out=S)
 
 
-def _small_and_whole(X: np.ndarray) -> bool:
+def _small_and_whole(X: Any) -> bool:
     """Whether squared distances of these rows from others like them are whole numbers below 2^24."""
-    if X.size and not np.abs(X).max() <= 2.0**11:
+    values = X.data if issparse(X) else X
+    if values.size and not np.abs(values).max() <= 2.0**11:
         return False
-    return bool(np.all(np.rint(X) == X)) and bool(np.all(row_norms(X, squared=True) <= 2.0**21))
+    return bool(np.all(np.rint(values) == values)) and bool(np.all(row_norms(X, squared=True) <= 2.0**21))
 
 
 def squared_distances(X: Array, Z: Array | None = None) -> Array:  # (n, d), (p, d) -> (n, p)

@@ -184,7 +184,7 @@ class Loss(BaseEstimator):
         raise NotImplementedError
 
     def curvature_times(self, f: Array, x: Array, y: Array, C: Array) -> Array:
-        """Second derivative of the total loss times ``x``."""
+        """Second derivative of the total loss times ``x``; a loss that is no sum over samples takes tables too."""
         return self.curvature(f, y, C) * x
 
     def curvature_between(self, f: Array, y: Array, C: Array) -> Callable[[int, int], Array | None]:

@@ -79,20 +79,19 @@ class Cox(Loss):
         return risk.mass(f) - risk.events
 
     def curvature_times(self, f: Array, x: Array, y: Array, C: Array) -> Array:
-        """Return the product with ``x``, or with each of its columns."""
+        """Second derivative of the total loss times ``x``, or times each column of a table."""
         risk, xp = _Risk.of(y, C), namespace(f)
-        table = x if x.ndim == 2 else x[:, None]
+        rows = x if x.ndim == 1 else xp.matrix_transpose(x) + 0.0  # each in one piece, along which sums are quick
         sums = risk.log_sums(f)
         top = float(xp.max(f + risk.log_weight))
-        share = xp.exp(xp.take(f + risk.log_weight, risk.order) - top)
-        below = share[:, None] * xp.take(table, risk.order, axis=0)
-        below = xp.flip(xp.cumulative_sum(xp.flip(below, axis=0), axis=0), axis=0)
+        shared = xp.exp(xp.take(f + risk.log_weight, risk.order) - top) * xp.take(rows, risk.order, axis=-1)
+        below = xp.flip(xp.cumulative_sum(xp.flip(shared, axis=-1), axis=-1), axis=-1)
         inside = xp.exp(sums[1:] - top) + TINY
-        mean = xp.take(below, risk.starts, axis=0) / inside[:, None]  # of x over the samples at risk, by share
-        pulled = xp.cumulative_sum((risk.deaths / inside)[:, None] * mean, axis=0)
-        pulled = xp.take(xp.concat([0.0 * pulled[:1, :], pulled], axis=0), risk.group, axis=0)
-        out = risk.mass(f)[:, None] * table - xp.exp(f + risk.log_weight - top)[:, None] * pulled
-        return xp.reshape(out, x.shape)
+        mean = xp.take(below, risk.starts, axis=-1) / inside  # of x over the samples at risk, by share
+        pulled = xp.cumulative_sum(risk.deaths / inside * mean, axis=-1)
+        pulled = xp.concat([0.0 * pulled[..., :1], pulled], axis=-1)
+        out = risk.mass(f) * rows - xp.exp(f + risk.log_weight - top) * xp.take(pulled, risk.group, axis=-1)
+        return out if x.ndim == 1 else xp.matrix_transpose(out)
 
     def dual(self, beta: Array, y: Array, C: Array) -> Array:
         risk, xp = _Risk.of(y, C), namespace(beta)

@@ -164,6 +164,11 @@ def per_kernel(value: Any, m: int, name: str) -> np.ndarray:
     return np.ascontiguousarray(np.broadcast_to(array, (m,)))
 
 
+def square(x: float) -> float:
+    """Return ``x * x``, infinite where ``x**2`` of a plain number would be refused."""
+    return x * x
+
+
 def positive_energies(q: np.ndarray) -> np.ndarray:
     """Return ``q`` without rounding below zero, or ones where the whole of it is zero."""
     q = np.maximum(q, 0.0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .base import MixingPenalty, positive_energies
+from .base import MixingPenalty, positive_energies, square
 
 
 class Mixed(MixingPenalty):
@@ -67,7 +67,7 @@ class Mixed(MixingPenalty):
         return root, v, norm, v / norm
 
     def value(self, q: np.ndarray) -> float:
-        return 0.5 * self._excess(q)[2] ** 2 if np.any(q > 0) else 0.0
+        return 0.5 * square(self._excess(q)[2]) if np.any(q > 0) else 0.0
 
     def weights(self, q: np.ndarray) -> np.ndarray:
         root, v, _, z = self._excess(q)
@@ -83,7 +83,7 @@ class Mixed(MixingPenalty):
         return 0.5 * (np.diag(np.where(kept, own, 0.0)) + (2.0 - s) * np.outer(steep, steep))
 
     def norm(self, u: np.ndarray) -> float:
-        return 0.5 * self._length(u) ** 2 + self.alpha * float(u.sum())
+        return 0.5 * square(self._length(u)) + self.alpha * float(u.sum())
 
     def _length(self, u: np.ndarray) -> float:
         top, s = float(u.max(initial=0.0)), self.power(u.size)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .base import MixingPenalty, per_kernel, positive_energies
+from .base import MixingPenalty, per_kernel, positive_energies, square
 from .prox import EntropicProx, ProximalStage, SimplexProx
 
 FAINT = 1e-12  # share of the largest energy below which a kernel's own curvature is not followed
@@ -161,7 +161,7 @@ class L1(MixingPenalty):
         return step(center, strength / max(float(np.max(q / prices)), 1e-300), prices)
 
     def norm(self, u: np.ndarray) -> float:
-        return 0.5 * float(np.sqrt(self.prices(u.size)) @ u) ** 2
+        return 0.5 * square(float(np.sqrt(self.prices(u.size)) @ u))
 
     def weights_of_norms(self, u: np.ndarray) -> np.ndarray:
         d = np.sqrt(self.prices(u.size))
@@ -221,7 +221,7 @@ class Lp(MixingPenalty):
         return (own - np.outer(w, w @ x) / lp_norm(q, _conjugate(self.p))) / (self.p - 1.0)
 
     def norm(self, u: np.ndarray) -> float:
-        return 0.5 * lp_norm(u, _block_power(self.p)) ** 2
+        return 0.5 * square(lp_norm(u, _block_power(self.p)))
 
     def weights_of_norms(self, u: np.ndarray) -> np.ndarray:
         return _on_sphere(u, _norm_power(self.p), self.p)
@@ -273,7 +273,7 @@ class SquaredLp(MixingPenalty):
         return lp_norm(np.maximum(q, 0.0), _conjugate(self.p))
 
     def value(self, q: np.ndarray) -> float:
-        return self._energy(q) ** 2 / (8.0 * self.strength)
+        return square(self._energy(q)) / (8.0 * self.strength)
 
     def weights(self, q: np.ndarray) -> np.ndarray:
         return Lp(self.p).weights(q) * (self._energy(q) / (2.0 * self.strength))
@@ -285,10 +285,10 @@ class SquaredLp(MixingPenalty):
 
     def _size(self, u: np.ndarray) -> float:
         """Return the p-norm of the best weights for the block norms ``u``."""
-        return float(lp_norm(u, _block_power(self.p)) ** 2 / (2.0 * self.strength)) ** (1.0 / 3.0)
+        return float(lp_norm(u, _block_power(self.p)) / np.sqrt(2.0 * self.strength)) ** (2.0 / 3.0)
 
     def norm(self, u: np.ndarray) -> float:
-        return 1.5 * self.strength * self._size(u) ** 2
+        return 1.5 * self.strength * square(self._size(u))
 
     def weights_of_norms(self, u: np.ndarray) -> np.ndarray:
         return self._size(u) * Lp(self.p).weights_of_norms(u)
@@ -373,7 +373,7 @@ class MoreauYosida(MixingPenalty):
 
     def norm(self, u: np.ndarray) -> float:
         a, d = self._ad(u.size)
-        return 0.5 * float(d @ u) ** 2 + 0.5 * float(a**2 @ u**2)
+        return 0.5 * square(float(d @ u)) + 0.5 * float(a**2 @ u**2)
 
     def weights_of_norms(self, u: np.ndarray) -> np.ndarray:
         a, _ = self._ad(u.size)
@@ -541,7 +541,7 @@ class Group(MixingPenalty):
         return w[:, None] * log_slope
 
     def norm(self, u: np.ndarray) -> float:
-        return 0.5 * lp_norm(self._gather(u, _block_power(self.within)), _block_power(self.between)) ** 2
+        return 0.5 * square(lp_norm(self._gather(u, _block_power(self.within)), _block_power(self.between)))
 
     def weights_of_norms(self, u: np.ndarray) -> np.ndarray:
         powers = (_norm_power(self.between), _norm_power(self.within))

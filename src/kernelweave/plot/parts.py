@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import to_host
+from ..arrays import is_foreign, to_host
 from ..effects import effects as shape_of
 from ..effects import fitted
 from ..tables import shorten
@@ -70,7 +70,8 @@ def effects(model: Any, top: int = 9, output: int | None = None, figure: Any = N
             _draw_column(axes, shape, value, limits)
         else:
             _draw_pair(axes, shape, value, most)
-        axes.set_title(f"{shorten(effect.name, 30)}  {100 * effect.share:.0f} %", loc="left", color=INK, fontsize=9.5)
+        title = f"{shorten(effect.name, 30)}  {round(100 * effect.share)} %"
+        axes.set_title(title, loc="left", color=INK, fontsize=9.5)
     for axes in frames[len(drawn) :]:
         axes.set_visible(False)
     return figure
@@ -113,7 +114,7 @@ def contributions(
     model = _model(model, "weights_")
     if top < 1:
         raise ValueError(f"top must be at least 1, got {top}.")
-    row = x if hasattr(x, "iloc") and x.ndim == 2 else np.reshape(np.asarray(x), (1, -1))
+    row = _one_row(x)
     shares = np.asarray(to_host(model.contributions(row, by=by)), dtype=float)
     if len(shares) != 1:
         raise ValueError(f"x must be one sample, got {len(shares)}: give one row.")
@@ -136,6 +137,13 @@ def contributions(
     return axes
 
 
+def _one_row(x: Any) -> Any:
+    """Return a sample as a table of one row, in its own library."""
+    if hasattr(x, "iloc") and x.ndim == 2:
+        return x
+    return x.reshape(1, -1) if is_foreign(x) else np.reshape(np.asarray(x), (1, -1))
+
+
 def _of_output(value: np.ndarray, plain: int, output: int | None) -> np.ndarray:
     """Return the values of one decision value, where there are several."""
     if value.ndim == plain:
@@ -148,7 +156,7 @@ def _label_of(model: Any, name: str, row: Any, by: str) -> str:
     columns = dict(zip(model.parts(by), model._partition(by).columns, strict=True))[name]
     if by != "columns" or columns is None or len(columns) != 1:
         return shorten(name, 42)
-    value = row.iloc[0, columns[0]] if hasattr(row, "iloc") else row[0, columns[0]]
+    value = row.iloc[0, columns[0]] if hasattr(row, "iloc") else float(row[0, columns[0]])
     return f"{shorten(name, 42)} = {value:.4g}"
 
 

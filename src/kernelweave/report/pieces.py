@@ -48,7 +48,8 @@ svg .name{fill:var(--ink)}
 .key{display:inline-block;width:1.1rem;height:.3rem;margin-right:.4rem;vertical-align:middle}
 footer{margin:3rem auto 2rem;color:var(--soft);font-size:.9rem}
 .tall{max-height:32rem;overflow-y:auto}.tall thead th{position:sticky;top:0;background:var(--paper)}
-@media (max-width:600px){svg text{font-size:19px}th,td{padding:.25rem .4rem}.facts th{white-space:normal}}
+@media (max-width:600px){svg text{font-size:19px}th,td{padding:.25rem .4rem}th{white-space:normal}
+td.bar{width:20%;min-width:4rem}td.text,tbody th{min-width:7rem}}
 @media print{:root{--ink:#000;--soft:#333;--paper:#fff;--grid:#bbb}nav{display:none}section{break-inside:avoid}
 .wide,.tall{overflow:visible;max-height:none}th button::after{content:""}}
 """ + "".join(

@@ -169,11 +169,13 @@ def along_C(seen: Seen) -> str | None:
 def effects(seen: Seen) -> str | None:
     """Which sets of columns matter, by the variance they explain."""
     try:
-        found = list(seen.model.effects_)
+        found = sorted(seen.model.effects_, key=lambda one: -one.share)[:TOP]
     except (AttributeError, ValueError):
         return None
-    rows = [(one.name, f"{100 * one.share:.1f} %", one.share) for one in found[:TOP]]
+    rows = [(one.name, f"{100 * one.share:.1f} %", one.share) for one in found]
     words = "Share of the variance of the decision values that each set of columns explains, on training samples."
+    if any(one.share < -0.0005 for one in found):
+        words += " A share below zero is of columns that take back some of what others say."
     return pieces.text(words) + pieces.bars(("columns", "share of variance", ""), rows) if rows else None
 
 

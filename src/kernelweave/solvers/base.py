@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from threading import local
+from threading import Event, local
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator
 
 from ..arrays import namespace
@@ -37,19 +38,42 @@ _NOW = local()  # of each thread: when the time of the solve under way, and of t
 
 
 @contextmanager
-def until(end: float) -> Iterator[None]:
-    """Let solves within end at a moment of ``time.perf_counter``, or sooner."""
-    before = getattr(_NOW, "end", np.inf)
-    _NOW.end = min(before, end)
+def until(end: float, halt: Event | None = None) -> Iterator[None]:
+    """Let solves within end at a moment of ``time.perf_counter``, or sooner: when ``halt`` is set, say."""
+    before = getattr(_NOW, "end", np.inf), getattr(_NOW, "halt", None)
+    _NOW.end, _NOW.halt = min(before[0], end), halt or before[1]
     try:
         yield
     finally:
-        _NOW.end = before
+        _NOW.end, _NOW.halt = before
 
 
 def late() -> bool:
     """Whether the time is up."""
-    return time.perf_counter() > getattr(_NOW, "end", np.inf)
+    return time.perf_counter() > getattr(_NOW, "end", np.inf) or halted()
+
+
+def halted() -> bool:
+    """Whether what is solved here is of no use any more."""
+    halt = getattr(_NOW, "halt", None)
+    return halt is not None and halt.is_set()
+
+
+def on_threads(work: Callable[[Any], Any], items: Iterable[Any], n_jobs: Any) -> list[Any]:
+    """Return ``work`` of each item, done on threads, which end at their next step when there is an interruption."""
+    items, halt = list(items), Event()
+    if len(items) == 1:  # on this thread, which alone is told of interruptions
+        return [work(items[0])]
+
+    def one(item: Any) -> Any:
+        with until(np.inf, halt):
+            return work(item)
+
+    try:
+        return Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(one)(item) for item in items)
+    except BaseException:
+        halt.set()
+        raise
 
 
 class Solver(BaseEstimator):
@@ -179,7 +203,8 @@ def without_faint_shares(problem: Problem, point: Point) -> list[Point]:
         return []
     shares = point.weights * problem.penalty.prices(point.weights.size)
     cuts = [np.where(shares < cut, 0.0, point.weights) for cut in CUTS]
-    return [Point(point.beta, weights) for weights in cuts if weights.any() and np.any(weights != point.weights)]
+    changed = [weights for weights in cuts if weights.any() and np.any(weights != point.weights)]
+    return [Point(point.beta, weights, coef=point.coef) for weights in changed]
 
 
 DUST = 1e-9  # share of the largest weight below which a weight is what rounding left of zero
@@ -190,7 +215,7 @@ def without_dust(problem: Problem, point: Point) -> list[Point]:
     faint = (point.weights > 0.0) & (point.weights < DUST * point.weights.max(initial=0.0))
     if not problem.penalty.sparse or problem.penalty.products or not faint.any():
         return []
-    return [Point(point.beta, np.where(faint, 0.0, point.weights))]
+    return [Point(point.beta, np.where(faint, 0.0, point.weights), coef=point.coef)]
 
 
 def first_duals(problem: Problem) -> np.ndarray:
@@ -266,9 +291,9 @@ class _Bests:
         self.dual_scale = 1.0
 
     def take(self, point: Point, certificate: Certificate) -> None:
-        if self.dual is None or certificate.lower > self.lower:
+        if self.dual is None or certificate.lower > self.lower or np.isnan(self.lower):
             self.lower, self.dual, self.dual_scale = certificate.lower, point, certificate.dual_scale
-        if self.primal is None or certificate.upper < self.upper:
+        if self.primal is None or certificate.upper < self.upper or np.isnan(self.upper):
             self.upper, self.primal, self.model = certificate.upper, point, certificate
 
     @property
@@ -332,7 +357,7 @@ class _Run:
             if stop:
                 return Status.INTERRUPTED
             if up:
-                return Status.MAX_TIME
+                return Status.INTERRUPTED if halted() else Status.MAX_TIME
             if self.hopeless(now.gap, tol):
                 return Status.SLOW
             end = self.solver.adapt(self.problem, state, certificate)
@@ -371,6 +396,10 @@ class _Run:
 
     def solution(self, status: Status, tol: float) -> Solution:
         bests = self.bests if status is Status.CONVERGED else self.bests.verified(self.problem)
+        if not np.isfinite(bests.lower) or not np.isfinite(bests.upper):  # numbers were too large for the solver
+            gram = self.problem.gram
+            nothing = Point(gram.asarray(first_duals(self.problem)), np.ones(gram.shape[1]))
+            bests.take(nothing, certify(self.problem, nothing))
         assert bests.primal is not None
         bests = self._finished(bests, tol, self.solver.finish(self.problem, bests.primal))
         assert bests.primal is not None
@@ -386,7 +415,8 @@ class _Run:
             status = Status.STALLED
         model = bests.model
         beta = bests.dual_scale * self.problem.feasible(bests.dual.beta)
-        coef = model.scale * self.problem.feasible(bests.primal.beta)
+        own = bests.primal.coef
+        coef = model.scale * (self.problem.feasible(bests.primal.beta) if own is None else own)
         weights = bests.primal.weights if bool(namespace(coef).any(coef != 0)) else np.zeros_like(bests.primal.weights)
         return Solution(
             beta, coef, weights, model.intercept, bests.certificate, status, self.history,

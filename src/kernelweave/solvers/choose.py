@@ -22,6 +22,7 @@ from .proximal import Proximal
 from .rows import Rows
 from .smo import SMO
 from .sqp import SQP
+from .sqp_rounds import largest_set
 from .ssnal import SsNAL
 
 
@@ -39,6 +40,7 @@ class ChoiceSettings:
     long: int = 10**4  #: samples from which it is cheaper
     square: int = 4000  #: samples up to which Newton's steps on a square of samples pay for rows of duals
     slim: float = 0.8  #: columns for each sample from which sums of kernels are formed between samples
+    set: int = 500  #: samples in a working set whose kernels must fit on demand
     loose: float = 1e-4  #: gap down to which single coordinates are asked for
 
 
@@ -66,7 +68,7 @@ def choose(problem: Problem, tol: float = 1e-3) -> Solver:
         return NewtonCG() if problem.loss.smooth else Lagrangian()
     if isinstance(problem.gram, FactorGram):
         return _on_factors(problem, tol)
-    return _on_kernels(problem)
+    return _on_kernels(problem, tol)
 
 
 def _refuse_what_nothing_takes(problem: Problem) -> None:
@@ -84,7 +86,7 @@ def _refuse_what_nothing_takes(problem: Problem) -> None:
         )
 
 
-def _on_kernels(problem: Problem) -> Solver:
+def _on_kernels(problem: Problem, tol: float) -> Solver:
     loss = problem.loss
     if loss.smooth and (loss.several or loss.terms is None):
         return NewtonCG()
@@ -92,9 +94,16 @@ def _on_kernels(problem: Problem) -> Solver:
         return Features()
     if loss.several or not problem.bias or not loss.quadratic:
         return Ascent()
-    if problem.gram.on_demand:  # each column costs: the solvers that ask for the fewest
+    if problem.gram.on_demand and largest_set(problem, tol) < _least_set(problem):
         return Proximal() if problem.penalty.on_simplex else SMO()
     return SQP()
+
+
+def _least_set(problem: Problem) -> int:
+    """Return how many samples a working set must hold on demand: all, where most duals are free and weights jump."""
+    if problem.penalty.on_simplex and np.any(problem.loss.box.ridge > 0):
+        return problem.n
+    return min(problem.n, SETTINGS.set)
 
 
 def _on_factors(problem: Problem, tol: float) -> Solver:

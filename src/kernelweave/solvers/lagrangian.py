@@ -48,6 +48,7 @@ class LagrangianState:
     q: Any = None  # (m,)
     gap: float = np.inf  # of the round
     settled: bool = False
+    turned: bool = False  # whether the weights begin a new stage, so that the next round is no sharper
     stuck: int = 0
 
 
@@ -104,7 +105,9 @@ class Lagrangian(Solver):
         assert inner is not None
         if state.settled:
             state.near = problem.feasible(state.beta)
-            state.sharpness = min(SETTINGS.growth * state.sharpness, SETTINGS.sharpest)
+            if not state.turned:
+                state.sharpness = min(SETTINGS.growth * state.sharpness, SETTINGS.sharpest)
+            state.turned = False
             _pose(problem, state)
             assert state.round is not None
             follow(state.round, inner, inner.penalty)
@@ -117,11 +120,12 @@ class Lagrangian(Solver):
         return state.settled
 
     def read(self, problem: Problem, state: LagrangianState) -> Point:
-        assert state.inner is not None
-        weights = state.inner.penalty.trimmed(state.inner.q, NEWTON.trim * state.tol)
+        inner = state.inner
+        assert inner is not None
+        weights = inner.penalty.trimmed(inner.q, NEWTON.trim * state.tol)
         if state.beta is None:
             return Point(problem.feasible(problem.loss.zero), weights)
-        return Point(state.beta, weights)
+        return Point(state.beta, weights, state.q, inner.image.mixed(weights), inner.beta, inner.q)
 
     def adapt(self, problem: Problem, state: LagrangianState, certificate: Certificate) -> Status | None:
         inner, width = state.inner, certificate.upper - certificate.lower
@@ -129,7 +133,7 @@ class Lagrangian(Solver):
         if inner.penalty.mixing_gap(inner.q) > NEWTON.behind * width:
             floor = NEWTON.floor * state.tol
             follow(state.round, inner, inner.penalty.next_stage(inner.q, NEWTON.growth, NEWTON.strongest, floor))
-            inner.stuck = state.stuck = 0
+            inner.stuck, state.stuck, state.turned = 0, 0, True
         state.stuck = state.stuck + 1 if inner.stuck else 0
         return Status.STALLED if state.stuck >= SETTINGS.patience else None
 
@@ -138,7 +142,9 @@ class Lagrangian(Solver):
         recompute(state.round, state.inner)
 
     def finish(self, problem: Problem, point: Point) -> list[Point]:
-        return without_faint_shares(problem, point)
+        faint = without_faint_shares(problem, point)
+        own = Point(point.beta, faint[0].weights if faint else point.weights)  # duals have more zeros
+        return [own, *faint]
 
 
 def _pose(problem: Problem, state: LagrangianState) -> None:

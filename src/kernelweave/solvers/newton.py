@@ -241,7 +241,9 @@ def _first_step(problem: Problem, state: NewtonState) -> bool:
         weights = model.weights
     else:
         u, bias = gram.rmatvec(_asked(problem, model)), model.bias
-        weights = penalty.weights(gram.squared_norms(u))
+        q = gram.squared_norms(u)
+        weights = penalty.weights(q)
+        weights = weights * _affordable(penalty, weights * np.sqrt(q), model.value)
     found = _searched(problem, penalty, model, gram.per_column(weights) * u, bias - model.bias)
     if found is None:
         return False
@@ -249,6 +251,11 @@ def _first_step(problem: Problem, state: NewtonState) -> bool:
     state.follow = penalty.stage(gram.squared_norms(found.u), strength=SETTINGS.strength)
     state.model = _seen(problem, state.follow, _blocks(problem, found), found.f, found.bias)
     return True
+
+
+def _affordable(penalty: MixingPenalty, norms: np.ndarray, value: float) -> float:
+    """Return a power of ten, 1 at most, by which blocks of these norms cost no more than a value."""
+    return next((t for t in 10.0 ** -np.arange(300.0) if penalty.norm(t * norms) <= value), 0.0)
 
 
 def _newton_step(problem: Problem, state: NewtonState) -> bool:

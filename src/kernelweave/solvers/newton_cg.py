@@ -28,6 +28,9 @@ class NewtonCGSettings:
     tightest: float = 1e-8  #: share that any step leaves, at least
     direct: int = 1500  #: unknowns up to which a step is solved by a matrix, on the computer's own processor
     direct_device: int = 12000  #: the same on an accelerator
+    table: int = 2**26  #: entries of the columns of the basis that are bent at a time where a loss is no sum of samples
+    width: int = 64  #: these columns, at most
+    near: float = 0.01  #: share of the residual to be left from which on that pays
     iterations: int = 400  #: of conjugate gradients in a step, at most
     factored: float = 0.02  #: times the samples: iterations that cost as much as a factor of a kernel
     dense: float = 0.1  #: the same of a matrix that is not symmetric, and has to be formed
@@ -134,7 +137,9 @@ class NewtonCG(Solver):
         weights = _trimmed(problem, state)
         if isinstance(state.image, Outputs) and _promising(problem, state):
             return Point(problem.feasible(state.beta), weights, state.q, state.image.mixed(weights))
-        return Point(problem.feasible(-problem.loss.slope(state.f + state.bias)), weights)
+        duals = problem.feasible(-problem.loss.slope(state.f + state.bias))
+        q = image_of(problem, duals).energies()
+        return Point(duals, weights, q, state.image.mixed(weights), state.beta, state.q)
 
     def adapt(self, problem: Problem, state: NewtonCGState, certificate: Certificate) -> Status | None:
         width = certificate.upper - certificate.lower
@@ -423,10 +428,10 @@ class _System:
 
     def solve(self, close: float) -> tuple[Array, Array]:
         """Return x and ``S x``: by a matrix of the size of the features or of the samples that give way, if small."""
-        gram = self.problem.gram
-        if isinstance(gram, FactorGram) and self.problem.loss.separable and self._unknowns(gram) <= self._most(gram):
+        gram, loss = self.problem.gram, self.problem.loss
+        if isinstance(gram, FactorGram) and self._unknowns(gram) <= self._most(gram, close):
             found = self._in_basis(gram)
-        elif isinstance(self.kernel, WeightedSum) and self.problem.loss.terms is not None and self.f.ndim == 1:
+        elif isinstance(self.kernel, WeightedSum) and loss.terms is not None and self.f.ndim == 1:
             found = self._among_samples(self.kernel)
         else:
             found = None
@@ -435,7 +440,10 @@ class _System:
     def _unknowns(self, gram: FactorGram) -> int:
         return gram.basis.columns * (1 if self.f.ndim == 1 else self.f.shape[1])
 
-    def _most(self, gram: FactorGram) -> int:
+    def _most(self, gram: FactorGram, close: float) -> int:
+        """Return how many unknowns are few enough for a matrix."""
+        if not self.problem.loss.separable and (close > SETTINGS.near or gram.basis.costly):
+            return 0  # whose columns, as many as samples, are not had in one pass
         return SETTINGS.direct if gram.on_host else SETTINGS.direct_device
 
     def _in_basis(self, gram: FactorGram) -> tuple[Array, Array] | None:
@@ -468,6 +476,8 @@ class _System:
     def _bent_basis(self, basis: FactorGram, c: int) -> Array:  # (c r, c r)
         """Return ``Q' L'' Q``."""
         xp, loss, rows = namespace(self.f), self.problem.loss, []
+        if not loss.separable:
+            return self._bent_by_columns(basis)
         bend = loss.curvature_between(self.f)
         blocks: dict[tuple[int, int], Array] = {}
         for i in range(c):
@@ -481,6 +491,17 @@ class _System:
         for i in range(c):
             rows.append(xp.concat([blocks[i, j] for j in range(c)], axis=1))
         return xp.concat(rows, axis=0)
+
+    def _bent_by_columns(self, basis: FactorGram) -> Array:  # (r, r)
+        """Return ``Q' L'' Q`` by products of the curvature with some columns of Q at a time."""
+        xp, r = namespace(self.f), basis.columns
+        eye = xp.eye(r, dtype=xp.float64, device=device_of(self.f))
+        strips, step = [], max(1, min(SETTINGS.width, SETTINGS.table // self.problem.n))
+        for first in range(0, r, step):
+            Q = basis.matvec(eye[:, first : first + step])
+            strips.append(basis.rmatvec(self.problem.loss.curvature_times(self.f, Q)))
+        W = xp.concat(strips, axis=1)
+        return 0.5 * (W + xp.matrix_transpose(W))
 
     def _core(self, gram: FactorGram, c: int) -> Array:  # (c r, c r)
         """Return T: the weighted kernels in the basis, for each class, and how weights follow."""

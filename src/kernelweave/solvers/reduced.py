@@ -159,12 +159,17 @@ class Reduced:
                 break
             step = self.inverse(residual)
             size = float(residual @ step)
+            if not size > 0.0:  # what is left is rounding
+                break
             p, last = step + (size / last) * p, size
             along = self.basis.matvec(self.root.scatter(p))
             reached = self.theta * along
             image = self.basis.rmatvec(reached) - self.sums * (float(xp.sum(reached)) / self.total)
             image_z = p + self.root.gather(image)
-            t = size / float(p @ image_z)
+            bend = float(p @ image_z)
+            if not bend > 0.0:
+                break
+            t = size / bend
             z, lifted, folded, residual = z + t * p, lifted + t * along, folded - t * image, residual - t * image_z
         self.failed = True
         return best

@@ -102,9 +102,9 @@ class MWU(Solver):
 
     def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> MWUState:
         if tol < SETTINGS.rough:
-            rough, faster = SETTINGS.rough, "proximal" if problem.gram.on_demand else "sqp"
+            rough = SETTINGS.rough
             warnings.warn(
-                f"solver 'mwu' is slow below a relative gap of {rough:g}: for tol={tol:g} use solver={faster!r}.",
+                f"solver 'mwu' is slow below a relative gap of {rough:g}: for tol={tol:g} use solver='sqp'.",
                 UserWarning,
                 stacklevel=2,
             )
