@@ -15,6 +15,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator
 
+from .. import clock
 from ..arrays import namespace
 from ..certify import certify
 from ..grams import CombinableGram, EntryGram, FactorGram, GramStack
@@ -29,7 +30,7 @@ PRECISE = 1e-11  # relative gap to which problems of TINY size are solved, where
 ENDING = 6  # judgements in a row without a better gap after which a problem of TINY size is at its end
 EXTRA = 30  # judgements that it may take from the gap asked for to there
 WAIT, WAIT_EACH = 5.0, 2e-6  # seconds of CPU, in all and for each entry of the kernels, that "auto" takes in any case
-LOOKS = 10  # judgements before which no rate is known, as code may be compiled in the first steps
+LOOKS = 10  # judgements before which no rate is known
 LONGER = 1.0  # times what it took so far that is still worth waiting for
 PATIENCE = 100  # judgements without a gap one per cent better after which a solver is taken to be at its end
 
@@ -319,14 +320,14 @@ class _Run:
         self.reached, self.fruitless, self.extra = np.inf, 0, 0
         self.state: Any = None
         self.last: Point | None = None
-        self.waits, self.cpu, self.marks = np.inf, time.thread_time(), list[tuple[float, float]]()
+        self.waits, self.cpu, self.marks = np.inf, clock.spent(), list[tuple[float, float]]()
 
     def hopeless(self, gap: float, tol: float) -> bool:
         """Whether the gap, at the rate of the second half of the time so far, would take too long to come to tol.
 
         Also where it is there, and a problem of TINY size is on its way to the end of floating point.
         """
-        spent = time.thread_time() - self.cpu
+        spent = clock.spent() - self.cpu
         self.marks.append((spent, gap))
         if spent < self.waits or len(self.marks) < LOOKS or gap <= tol:
             return spent >= self.waits and len(self.marks) >= LOOKS
@@ -345,9 +346,7 @@ class _Run:
         while self.iteration < max_iter:
             self.iteration += 1
             ready, up = self.solver.step(self.problem, state), late()
-            if self.iteration == 1:
-                self.cpu = time.thread_time()  # in the first step code is compiled
-            over = time.thread_time() - self.cpu > self.waits
+            over = clock.spent() - self.cpu > self.waits
             if not ready and not up and not over and self.iteration < max_iter:
                 continue
             certificate, stop = self.judge(self.solver.read(self.problem, state))
