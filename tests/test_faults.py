@@ -358,17 +358,21 @@ def test_a_fit_is_the_same_in_threads_under_other_hashes_with_warnings_as_errors
     assert len(said) == 4 and len(set(said)) == 1
 
 
-def fatal(A, B):
-    """Return a linear kernel, in the process it was made for only: any other dies."""
-    if os.getpid() != int(os.environ["KERNELWEAVE_PARENT"]):
-        os._exit(1)
-    return A @ B.T
+class Fatal:
+    """A linear kernel, in the process it was made in only: any other dies."""
+
+    def __init__(self):
+        self.home = os.getpid()
+
+    def __call__(self, A, B):
+        if os.getpid() != self.home:
+            os._exit(1)
+        return A @ B.T
 
 
-def test_a_worker_that_dies_ends_a_search_with_a_sentence_and_the_next_fit_works(monkeypatch):
-    monkeypatch.setenv("KERNELWEAVE_PARENT", str(os.getpid()))
+def test_a_worker_that_dies_ends_a_search_with_a_sentence_and_the_next_fit_works():
     X, y = drawn(40)
-    search = GridSearchCV(kw.MKLClassifier([fatal]), {"C": [0.1, 1.0]}, cv=2, n_jobs=2)
+    search = GridSearchCV(kw.MKLClassifier([Fatal()]), {"C": [0.1, 1.0]}, cv=2, n_jobs=2)
     with pytest.raises(TerminatedWorkerError, match="worker process"):
         search.fit(X, y)
     assert search.set_params(n_jobs=None).fit(X, y).best_estimator_.dual_gap_ <= 1e-3

@@ -1,5 +1,6 @@
 """Threads of the compiled loops: the same numbers on any number of them, none within others, new ones after a fork."""
 
+import logging
 import os
 from concurrent.futures import ThreadPoolExecutor
 
@@ -72,7 +73,8 @@ def test_a_forked_process_gets_threads_of_its_own(two):
     threads._pool = old
 
 
-def test_compiling_is_told_aloud_once(caplog):
+def test_compiling_is_told_aloud_once(caplog, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("kernelweave"), "disabled", False)  # as others' settings of logs may leave it
     from types import SimpleNamespace
 
     from kernelweave import compiled

@@ -353,7 +353,7 @@ def assembled(
     say_dropped(names, scales, options.normalize)
     kept = np.flatnonzero(scales)
     if kept.size < scales.size:
-        stack = stack[:, :, kept]
+        stack = np.take(stack, kept, axis=2)  # samples first, whatever the order was
     gram = DenseGram(stack, scales[kept])
     return KernelAssembly(gram, names, groups, kept, scales, None, kernels, X, bases, doubtful, has)
 

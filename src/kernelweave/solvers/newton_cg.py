@@ -15,7 +15,7 @@ from ..penalties import Fixed
 from ..penalties.base import MixingPenalty
 from ..problem import Certificate, Point, Problem, Status
 from .barrier import Barrier, BarrierStep
-from .base import Solver, combinable, no_gradient, without_faint_shares
+from .base import TINY, Solver, combinable, no_gradient, without_faint_shares
 from .factored import Factored
 
 
@@ -110,7 +110,7 @@ class NewtonCG(Solver):
     takes = ("smooth",)
     biasless = True
     several = True
-    precise = 1e-9
+    precise = 1e-11
 
     def refuse(self, problem: Problem) -> str | None:
         return no_gradient(problem)
@@ -118,7 +118,7 @@ class NewtonCG(Solver):
     def init(self, problem: Problem, start: Any, tol: float) -> NewtonCGState:
         state = begin(problem, start, tol)
         if isinstance(state.image, Outputs):
-            state.close = SETTINGS.closer
+            state.close = SETTINGS.tightest if problem.n <= TINY else SETTINGS.closer
         if state.q.any():
             _lead(problem, state)
         return state
@@ -135,7 +135,7 @@ class NewtonCG(Solver):
 
     def read(self, problem: Problem, state: NewtonCGState) -> Point:
         weights = _trimmed(problem, state)
-        if isinstance(state.image, Outputs) and _promising(problem, state):
+        if isinstance(state.image, Outputs) and not state.stuck and _promising(problem, state):
             return Point(problem.feasible(state.beta), weights, state.q, state.image.mixed(weights))
         duals = problem.feasible(-problem.loss.slope(state.f + state.bias))
         q = image_of(problem, duals).energies()
