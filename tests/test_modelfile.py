@@ -113,7 +113,7 @@ def models():
     for i, (name, (estimator, y)) in enumerate(ESTIMATORS.items()):
         for j, (mixing, penalty) in enumerate(PENALTIES.items()):
             kind, (bank, samples, more) = kinds[(i + j) % len(kinds)]
-            if name == "outliers" and kind in ("effects", "explicit"):  # refused: from kernels that are centred none can be told
+            if name == "outliers" and kind in ("effects", "explicit"):  # refused, as they are centred
                 continue
             if name in REFUSED.get(mixing, ()) or (mixing, kind) == ("spectral", "shared"):
                 mixing, penalty = "l1", PENALTIES["l1"]
