@@ -191,6 +191,7 @@ def face_of(spec):
 
 
 def near(A, B):
+    A, B = (part.toarray() if hasattr(part, "toarray") else part for part in (A, B))
     return np.exp(-0.1 * ((A[:, None] - B) ** 2).sum(axis=2))
 
 
