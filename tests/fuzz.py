@@ -190,13 +190,13 @@ def face_of(spec):
     return "plain" if face in ("functions", "absent") and spec["form"] != "samples" else face
 
 
-def near(A, B):
+def near(A, B, gamma=0.1):
     A, B = (part.toarray() if hasattr(part, "toarray") else part for part in (A, B))
-    return np.exp(-0.1 * ((A[:, None] - B) ** 2).sum(axis=2))
+    return np.exp(-gamma * ((A[:, None] - B) ** 2).sum(axis=2))
 
 
 def nearer(A, B):
-    return np.exp(-((A[:, None] - B) ** 2).sum(axis=2))
+    return near(A, B, 1.0)
 
 
 def dots(A, B):
@@ -456,7 +456,7 @@ def faults_of(spec, model, X, y):
     numbers = [getattr(model, name) for name in names]
     if any(np.isnan(np.asarray(part, dtype=float)).any() for part in numbers):
         found.append("NaN")
-    if np.min(model.weights_) < 0:
+    if np.min(model.weights_) < 0 and face_of(spec) != "recipe":  # of which some have weights of either sign
         found.append("negative weight")
     says = model.decision_function if hasattr(model, "decision_function") else model.predict
     if not np.all(np.isfinite(says(X))):

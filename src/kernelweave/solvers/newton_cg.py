@@ -566,9 +566,14 @@ class _System:
                 z = factor(residual)
                 smoothed = self.smooth(z)
             rho = self.inner(residual, smoothed)
+            if not rho > 0.0:  # what is left is rounding
+                break
             p, along, last = z + (rho / last) * p, smoothed + (rho / last) * along, rho
             bent = self.curved(along)
-            t = rho / (self.inner(p, along) + self.inner(along, bent))
+            length = self.inner(p, along) + self.inner(along, bent)
+            if not length > 0.0:
+                break
+            t = rho / length
             x, change = x + t * p, change + t * along
             residual = residual - t * (p + bent)
             image = self.smooth(residual)
