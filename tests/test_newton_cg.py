@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from kernelweave import DenseGram, Problem, losses, penalties, solve
+from kernelweave import DenseGram, Problem, certify, losses, penalties, solve
+from kernelweave.problem import Point
 from kernelweave.solvers import newton_cg
 from kernelweave.solvers.barrier import Barrier
 from kernelweave.solvers.factored import Factored
@@ -87,3 +90,21 @@ def test_large_costs_take_few_products(task, penalty, most, monkeypatch):
     monkeypatch.setattr(newton_cg._System, "smooth", counted)
     found = solve(problem, "newton-cg", tol=1e-3)
     assert found.gap <= 1e-3 and found.n_iter <= 40 and count[0] <= most
+
+
+@pytest.mark.parametrize("bias", [0.0, None], ids=["bias", "no bias"])
+@pytest.mark.parametrize("C", [1e3, 1e5])
+def test_small_gaps_at_large_costs(bias, C):
+    problem = pose("targets", 101, C, penalties.L1(d=[1.0, 1.0, 2.0, 2.0, 3.0, 3.0]))
+    found = solve(replace(problem, dual_sum=bias), "newton-cg", tol=1e-6, max_iter=200)
+    assert found.gap <= 1e-6
+
+
+def test_a_fit_cut_short_proves_what_its_own_duals_prove():
+    problem, solver = pose("targets", 60, 1e5, penalties.L1()), newton_cg.NewtonCG()
+    state = solver.init(problem, None, 1e-6)
+    for _ in range(6):
+        solver.step(problem, state)
+    found = solver.read(problem, state)
+    own = Point(problem.feasible(state.beta), found.weights)
+    assert certify(problem, found).lower >= certify(problem, own).lower * (1.0 - 1e-6)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, cholesky, device_of, like, lower_root, namespace, scatter, to_host
+from ..certify import dual_value
 from ..grams import CombinableGram, FactorGram, TensorGram
 from ..grams.tensors import WeightedSum
 from ..penalties import Fixed
@@ -137,8 +138,7 @@ class NewtonCG(Solver):
         weights = _trimmed(problem, state)
         if isinstance(state.image, Outputs) and not state.stuck and _promising(problem, state):
             return Point(problem.feasible(state.beta), weights, state.q, state.image.mixed(weights))
-        duals = problem.feasible(-problem.loss.slope(state.f + state.bias))
-        q = image_of(problem, duals).energies()
+        duals, q = _better_duals(problem, state)
         return Point(duals, weights, q, state.image.mixed(weights), state.beta, state.q)
 
     def adapt(self, problem: Problem, state: NewtonCGState, certificate: Certificate) -> Status | None:
@@ -339,6 +339,19 @@ def _feasible(problem: Problem, beta: Array, tol: float) -> tuple[Array, bool]:
     xp, found = namespace(beta), problem.feasible(beta)
     moved, whole = (float(xp.sum(xp.abs(part))) for part in (found - beta, found))
     return found, moved <= SETTINGS.same * tol * whole
+
+
+def _better_duals(problem: Problem, state: NewtonCGState) -> tuple[Array, np.ndarray]:
+    """Return feasible duals and their energies: the slopes of the loss, or the model's where these are better.
+
+    Where errors cost much, slopes are decision values' rounding times that cost.
+    """
+    slopes = problem.feasible(-problem.loss.slope(state.f + state.bias))
+    q = image_of(problem, slopes).energies()
+    own, same = _feasible(problem, state.beta, state.tol)
+    if same and dual_value(problem, own, state.q) > dual_value(problem, slopes, q):
+        return own, state.q
+    return slopes, q
 
 
 def _promising(problem: Problem, state: NewtonCGState) -> bool:
@@ -579,7 +592,7 @@ class _System:
             image = self.smooth(residual)
             size = self.inner(residual, image)
         costs = size + self.inner(image, self.curved(image))
-        if factor is not None or costs <= SETTINGS.pure * self.state.tol * abs(self.state.value):
+        if costs <= SETTINGS.pure * self.state.tol * abs(self.state.value):
             x, change = x + residual, change + image  # so that duals are the slope of the loss, as the step has it
         return x, change
 
