@@ -100,11 +100,18 @@ def test_small_gaps_at_large_costs(bias, C):
     assert found.gap <= 1e-6
 
 
-def test_a_fit_cut_short_proves_what_its_own_duals_prove():
-    problem, solver = pose("targets", 60, 1e5, penalties.L1()), newton_cg.NewtonCG()
+@each_task
+def test_a_fit_cut_short_proves_what_its_own_duals_prove(task):
+    problem, solver = pose(task, 60, 1e5, penalties.L1()), newton_cg.NewtonCG()
     state = solver.init(problem, None, 1e-6)
     for _ in range(6):
         solver.step(problem, state)
     found = solver.read(problem, state)
     own = Point(problem.feasible(state.beta), found.weights)
     assert certify(problem, found).lower >= certify(problem, own).lower * (1.0 - 1e-6)
+
+
+def test_a_first_kernel_comes_in_however_large_it_is():
+    problem = pose("targets", 40, 1e3, penalties.ElasticNet())
+    stack = problem.gram.stack * np.array([1e-6, 1.0, 1e3, 1e6, 1.0, 1.0])
+    assert solve(replace(problem, gram=DenseGram(stack)), "newton-cg", tol=1e-3, max_iter=200).gap <= 1e-3

@@ -36,7 +36,7 @@ def certify(problem: Problem, point: Point, *, trust: bool = False, rescale: boo
     point : Point
         Duals (repaired here if they are not feasible) and kernel weights.
     trust : bool, default=False
-        Take the point's running products ``q`` and ``f`` as they are. For watching a fit in progress only:
+        Take the point's running products (``q``, ``f``, ``coef_q``) as they are. For watching a fit in progress only:
         every reported certificate is computed from the kernels.
     rescale : bool, default=True
         Whether the primal point may be a multiple of ``K_w beta``, the best one.

@@ -135,7 +135,7 @@ class Certificate:
     lower, upper : float
         Value of a feasible dual point and of a primal point.
     scale : float
-        The primal point is ``scale * K_w beta + intercept``.
+        The primal point is ``scale * K_w beta + intercept``, with the point's ``coef`` for beta where it has one.
     intercept : float or array of shape (c,)
         Its constant, one for each column where a sample has several decision values.
     dual_scale : float

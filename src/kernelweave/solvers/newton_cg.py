@@ -45,6 +45,7 @@ class NewtonCGSettings:
     least: float = 0.03  #: times tol: share of the objective that shares times slacks need not fall below
     missed: float = 0.1  #: times tol: share of the objective that this may cost
     halvings: int = 30  #: of a step along which the objective does not fall
+    finest: int = 100  #: of the way on which a first kernel comes in, which may be a short one where kernels are large
     armijo: float = 1e-4  #: share of the promised fall that a step must bring
     rounding: float = 1e-14  #: share of the objective by which it may seem to rise
     behind: float = 0.3  #: share of the width due to the weights at which a proximal stage is left for the next
@@ -348,9 +349,12 @@ def _better_duals(problem: Problem, state: NewtonCGState) -> tuple[Array, np.nda
     """
     slopes = problem.feasible(-problem.loss.slope(state.f + state.bias))
     q = image_of(problem, slopes).energies()
+    if isinstance(state.image, Folded):  # on which each step is judged, and slopes do
+        return slopes, q
     own, same = _feasible(problem, state.beta, state.tol)
-    if same and dual_value(problem, own, state.q) > dual_value(problem, slopes, q):
-        return own, state.q
+    own_q = state.q if same else image_of(problem, own).energies()
+    if dual_value(problem, own, own_q) > dual_value(problem, slopes, q):
+        return own, own_q
     return slopes, q
 
 
@@ -388,10 +392,10 @@ def _leave_nothing(problem: Problem, state: NewtonCGState) -> None:
     if not state.penalty.weights(q).any():
         return
     low, high = 0.0, 1.0  # multiples of the duals between which the first kernel comes in
-    for _ in range(SETTINGS.halvings):
+    for _ in range(SETTINGS.finest):
         middle = 0.5 * (low + high)
         low, high = (low, middle) if state.penalty.weights(middle**2 * q).any() else (middle, high)
-    for halving in range(SETTINGS.halvings):
+    for halving in range(SETTINGS.finest):
         t = high + (1.0 - high) * 0.5**halving
         f = t * image.mixed(state.penalty.weights(t**2 * q))
         value, bias = _objective(problem, state.penalty, t**2 * q, f, state.bias)
