@@ -16,7 +16,7 @@ from ..penalties import Fixed
 from ..penalties.base import MixingPenalty
 from ..problem import Certificate, Point, Problem, Status
 from .barrier import Barrier, BarrierStep
-from .base import TINY, Solver, combinable, no_gradient, without_faint_shares
+from .base import TINY, Solver, combinable, late, no_gradient, without_faint_shares
 from .factored import Factored
 
 
@@ -25,6 +25,8 @@ class NewtonCGSettings:
     """Constants of Newton's method with conjugate gradients."""
 
     loose: float = 0.3  #: share of the residual that the first steps leave
+    settling: int = 10  #: steps of a problem of TINY size from one judgement to the next, until it is settled
+    settled: float = 1e-11  #: relative difference of duals and slopes at which it is
     closer: float = 0.03  #: the same on kernels, which take longer to read than to multiply with
     tightest: float = 1e-8  #: share that any step leaves, at least
     direct: int = 1500  #: unknowns up to which a step is solved by a matrix, on the computer's own processor
@@ -128,6 +130,11 @@ class NewtonCG(Solver):
     def step(self, problem: Problem, state: NewtonCGState) -> bool:
         if state.barrier is None:
             advance(problem, state)
+            last = problem.penalty.fixed or state.penalty is problem.penalty
+            for _ in range(SETTINGS.settling if problem.n <= TINY and last else 0):
+                if state.stuck or late() or _settled(problem, state):
+                    break
+                advance(problem, state)
         else:
             _advance_all(problem, state, state.barrier)
         if state.barrier is None and state.penalty.fixed and not problem.penalty.fixed:
@@ -260,6 +267,12 @@ def _lead(problem: Problem, state: NewtonCGState) -> None:
         prices = problem.penalty.prices(state.q.size)
         state.barrier = Barrier.around(prices, np.full(state.q.size, 1.0 / state.q.size), state.q)
         follow(problem, state, state.penalty)
+
+
+def _settled(problem: Problem, state: NewtonCGState) -> bool:
+    """Whether duals are the slope of the loss at their model, as far as numbers go."""
+    xp, slope = namespace(state.beta), problem.loss.slope(state.f + state.bias)
+    return float(xp.max(xp.abs(slope + state.beta))) <= SETTINGS.settled * float(xp.max(xp.abs(slope)))
 
 
 def take_stage(problem: Problem, state: NewtonCGState) -> None:
