@@ -170,8 +170,9 @@ def penalty_of(spec):
 
 
 def time_of(spec):
-    """Return the seconds a fit is given; only "auto" promises to end without."""
-    return 1.0 if spec["solver"] != "auto" and spec["max_time"] is None else spec["max_time"]
+    """Return the seconds a fit is given; only "auto" promises to end without, and recipes have solvers of their own."""
+    named = spec["solver"] != "auto" or face_of(spec) == "recipe"
+    return 1.0 if named and spec["max_time"] is None else spec["max_time"]
 
 
 CLASSES = ("binary", "one against the rest", "joint")
