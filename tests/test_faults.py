@@ -96,6 +96,11 @@ ONCE = {
         "C": 9.11172860653, "loss": "squared_epsilon_insensitive", "penalty": "moreau-yosida", "labels": "separable",
         "intercept": False,
     },
+    "energies of products at huge duals": {
+        "seed": 200000823, "task": "one against the rest", "n": 30, "kinds": ["zero", "nearly singular"],
+        "scales": 7.272783734286515, "C": 4007905.0680915844, "loss": "hinge", "penalty": "spectral", "tol": 1e-2,
+        "max_time": 0.5, "weights": "even",
+    },
 }  # fmt: skip
 
 

@@ -11,7 +11,8 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from .arrays import Array, like, namespace, positive, to_host
-from .grams import BankGram, BasisGram, GramStack
+from .grams import BankGram, BasisGram, GramStack, ProductStack
+from .grams.energies import Raised
 from .problem import Certificate, Point, Problem
 
 PRECISION = float(np.finfo(float).eps)  # relative error of one operation
@@ -97,12 +98,14 @@ class Errors:
     """
 
     share: float = 0.0  # relative error of a sum
-    q: Any = 0.0  # (m,) of the energies
+    q: Any = 0.0  # (m,) of the energies; of products, what the energy of weights of length one is off by
     f: Any = 0.0  # (n,) or (n, c) of the decision values
 
     def raised(self, q: Any) -> Any:
         """Return the largest energies there may be."""
-        return q + self.q if self.share and isinstance(q, np.ndarray) else q
+        if not self.share:
+            return q
+        return q + self.q if isinstance(q, np.ndarray) else Raised(q, self.q)
 
     def of_dual(self, problem: Problem, beta: Array, scale: float, intercept: Any) -> float:
         """Return what the dual value may be off by through its sum, and through duals that do not quite sum up."""
@@ -131,14 +134,29 @@ def _errors(problem: Problem, beta: Array, weights: np.ndarray, energies: np.nda
         size, q = xp.sqrt(positive(gram.diagonal_of(weights))), share * _bounded(gram, whole)
     else:
         diagonal = gram.diagonal() if problem.n * weights.size <= MANY else _even_diagonal(gram, beta)
-        size = xp.sqrt(_powered(diagonal @ like(diagonal, weights), getattr(gram, "degree", 1)))
-        if gram is problem.gram:
+        degree = gram.degree if isinstance(gram, ProductStack) else 1
+        size = xp.sqrt(_powered(diagonal @ like(diagonal, weights), degree))
+        if degree > 1:
+            q = share * _product_bound(diagonal, whole, degree)
+        elif gram is problem.gram:
             q = share * to_host(whole @ xp.sqrt(_powered(diagonal, 1))) ** 2
-        if gram.rounded:  # which makes kernels of low rank indefinite
+        if gram.rounded and degree == 1:  # which makes kernels of low rank indefinite
             q = q + gram.rounded * to_host(whole**2 @ _powered(diagonal, 1))
     columns = size @ xp.abs(beta)
     f = share * (size * columns if beta.ndim == 1 else size[:, None] * columns[None, :])
     return Errors(share, q, f)
+
+
+def _product_bound(diagonal: Array, whole: Array, degree: int) -> float:
+    """Return the largest energy that products of kernels can have, by their diagonal, for weights of length one.
+
+    ``sum_a u_a d_a`` is at most the length of ``d`` in the norm dual to the one of the weights.
+    """
+    xp, dual = namespace(diagonal), degree / (degree - 1)
+    largest = xp.max(_powered(diagonal, 1), axis=1)  # apart, as the powers of large numbers are too large
+    relative = positive(diagonal) / (largest + (largest == 0.0))[:, None]
+    lengths = largest * xp.sum(relative**dual, axis=1) ** (1.0 / dual)
+    return float(whole @ lengths ** (degree / 2)) ** 2
 
 
 def _bounded(gram: BasisGram, whole: Array) -> np.ndarray:  # (m,)

@@ -32,6 +32,11 @@ class Energies(Protocol):
         """How many kernels are in a product."""
         ...
 
+    @property
+    def top(self) -> Top:
+        """The largest energy of weights of length one."""
+        ...
+
     def pull(self, weights: np.ndarray) -> np.ndarray:  # (m,) -> (m,)
         """Return the energy's derivative by each weight, over the degree: ``sum T_ab.. u_b ..``."""
         ...
@@ -114,3 +119,28 @@ class Matrix:
     def pull(self, weights: np.ndarray) -> np.ndarray:
         """Return ``M u``."""
         return self.matrix @ weights
+
+
+class Raised:
+    """Energies that may all be larger than they were computed: weights of length one gain at most ``extra``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave.grams.energies import Matrix, Raised
+    >>> Raised(Matrix(np.array([[3.0, 4.0], [4.0, 3.0]])), 0.5).top.upper
+    7.5
+    """
+
+    def __init__(self, computed: Energies, extra: float):
+        self.computed, self.degree, self.extra = computed, computed.degree, extra
+
+    @property
+    def top(self) -> Top:
+        """The largest energy of weights of length one."""
+        lower, upper, weights = self.computed.top
+        return Top(lower, upper + self.extra, weights)
+
+    def pull(self, weights: np.ndarray) -> np.ndarray:
+        """Return the pull by which weights have the largest energy that they may have."""
+        return self.computed.pull(weights) + self.extra * weights ** (self.degree - 1)

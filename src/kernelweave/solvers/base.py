@@ -28,6 +28,7 @@ TINY = 100  # samples up to which the loop goes on to the end of floating point,
 # weight of two is then repeating a sample, and one order of the samples is as good as another
 PRECISE = 1e-11  # relative gap to which problems of TINY size are solved, where the solver gets there
 ENDING = 6  # judgements in a row without a better gap after which a problem of TINY size is at its end
+ROUNDED = 0.5  # of tol: what rounding may do to the bounds beyond which a gap that is due to it is not worked on
 EXTRA = 30  # judgements that it may take from the gap asked for to there
 WAIT, WAIT_EACH = 5.0, 2e-6  # seconds of CPU, in all and for each entry of the kernels, that "auto" takes in any case
 LOOKS = 10  # judgements before which no rate is known
@@ -388,7 +389,9 @@ class _Run:
         """Whether the gap holds when computed from the kernels; if not, the running products had drifted."""
         self.bests = self.bests.verified(self.problem)
         now = self.bests.certificate
-        if now.gap <= tol or now.upper - now.lower - now.widened <= tol * abs(now.upper):  # the rest is rounding
+        enough = tol * abs(now.upper)
+        mostly_rounding = now.widened > ROUNDED * enough and now.upper - now.lower - now.widened <= enough
+        if now.gap <= tol or mostly_rounding:
             return True
         self.solver.refresh(self.problem, state)
         return False
