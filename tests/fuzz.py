@@ -469,10 +469,10 @@ def faults_of(spec, model, X, y):
         found.append("one class was not refused")
     if face_of(spec) not in JUDGED:
         return found
-    spec = as_solved(spec, model, y)
+    asked, spec = spec, as_solved(spec, model, y)
     exact, single = spec["form"] == "stack", spec["dtype"] == "float32"
     judged = list(objectives(spec, model, X, y))
-    finer = second_opinion(spec) if spec["seed"] % SECOND == 0 and face_of(spec) == "plain" else [np.inf] * len(judged)
+    finer = second_opinion(asked) if spec["seed"] % SECOND == 0 and face_of(spec) == "plain" else [np.inf] * len(judged)
     for (bound, (here, others, noise)), known in zip(judged, finer, strict=True):
         others = [*others, known]
         slack = 1e-12 * abs(bound.upper) + 1e-300 + bound.rounding
@@ -506,7 +506,8 @@ def second_opinion(spec):
     """Return objectives of the same problems, solved more finely: whatever the solver says of them, they are what it
     found."""
     model, X, y = fitted({**spec, "solver": "auto", "tol": 1e-9, "max_time": 1.0})
-    return [min([here, *others]) for _, (here, others, _) in objectives(spec, model, X, y)]
+    solved = as_solved(spec, model, y)
+    return [min([here, *others]) for _, (here, others, _) in objectives(solved, model, X, y)]
 
 
 class TooLong(BaseException):

@@ -414,6 +414,9 @@ class _Step:
             if self._length(trial) < t + SETTINGS.longer * (wanted - t):
                 break
             best, t = trial, self._length(trial)
+        if not np.isfinite(t) or not bool(namespace(best.folded).all(namespace(best.folded).isfinite(best.folded))):
+            state.stuck = SETTINGS.patience  # floating point has no direction to give: the state is as good as it gets
+            return
         self._move(best, t)
 
     def _direction(self, targets: list[Array], aim: float, affine: _Direction | None) -> _Direction:
