@@ -29,6 +29,7 @@ CHOICE = 4  # functions to choose from for each that is chosen
 POOL = 2  # functions that are chosen for each column of the basis, which holds most of what they span
 SPARE = 20  # samples on which functions are compared, beyond the functions to choose
 FITTED = 2  # samples for each column of the basis, at which kernels are written in it
+FEWEST = 500  # such samples in all, at least
 CUT = 1e-10  # of the largest singular value of the functions: what is below is rounding
 LEFT = 1e-8  # of its largest value: what a kernel among landmarks may have left where its factorisation ends
 FAINT = 1e-9  # share of a kernel's trace that the smallest columns of its core's root may be left out for
@@ -296,14 +297,15 @@ def _whitener(kernel: Kernel, among: Array, Z: Any, job: Job) -> tuple[np.ndarra
 def _fitted(Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (s, r) -> (t,), (r, t)
     """Return samples that tell functions in the span of Q apart, and what finds their coefficients from values there.
 
-    They are pivots of Q's rows, and as many others, drawn evenly.
+    They are pivots of Q's rows, and at least as many others, spread evenly.
     """
     s, r = Q.shape
-    if s <= FITTED * r:
+    enough = max(FITTED * r, FEWEST)
+    if s <= enough:
         return np.arange(s), Q.T / s
     pivots = qr(Q.T, mode="r", pivoting=True, check_finite=False)[1]
     others = np.sort(pivots[r:])
-    extra = (FITTED - 1) * r
+    extra = enough - r
     some = np.sort(np.concatenate([pivots[:r], others[np.arange(extra) * others.size // extra]]))
     return some, np.linalg.pinv(Q[some])
 
