@@ -9,8 +9,8 @@ from numba import njit
 
 # No signatures: stacks come as float32 or float64, writable or not, and each kind is compiled when first met.
 FAST: Any = {"cache": True, "nogil": True, "fastmath": {"contract", "reassoc"}}
-CHUNK = 4096  # doubles of the output kept in the first-level cache while columns stream by
-TILE = 64  # rows worked on together, for the same reason
+CHUNK = 32768  # doubles of the output kept in the second-level cache while columns stream by
+TILE = 64  # rows worked on together where a kernel is turned over
 
 
 @njit(**FAST)
@@ -183,8 +183,9 @@ def weighted_columns_part(stack, delta, index, rows, kernels):
 def add_columns(stack, delta, index, rows, kernels, out):
     """Add columns ``index`` times ``delta``, at some rows and for some kernels, to ``out`` (rows, kernels)."""
     a, whole = kernels.size, kernels.size == stack.shape[2]
-    for top in range(0, rows.size, TILE):
-        bottom = min(top + TILE, rows.size)
+    together = max(CHUNK // max(a, 1), 1)
+    for top in range(0, rows.size, together):
+        bottom = min(top + together, rows.size)
         s = 0
         while s + 4 <= index.size:
             c0, c1, c2, c3 = stack[index[s]], stack[index[s + 1]], stack[index[s + 2]], stack[index[s + 3]]

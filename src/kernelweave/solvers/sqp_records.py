@@ -158,7 +158,8 @@ class SQPState:
     judge: bool = False  # whether to be judged before anything else
     helped: bool = True  # whether the last round narrowed the bounds
     wary: bool = False  # whether the last round was misled by the kernels it left out
-    buffer: np.ndarray = field(default_factory=lambda: np.empty(0))
+    buffer: np.ndarray = field(default_factory=lambda: np.empty(0))  # of the block's entries
+    table: np.ndarray = field(default_factory=lambda: np.empty(0))  # of the combined kernel's rows
     block: Block = field(init=False)
     local: Local = field(init=False)
 
