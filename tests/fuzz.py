@@ -31,7 +31,8 @@ from kernelweave import kernels as K
 from kernelweave import penalties as P
 
 LIMIT = 20.0  # seconds of CPU for a fit
-GRACE = 2.0  # seconds of CPU that a fit may take beyond the time it was given: steps and judgements are finished
+GRACE = 2.0  # seconds of CPU that a fit may take beyond the time it was given: steps and judgements are finished,
+VOTES = 6.0  # by boosted models those of each kernel, class and fold: up to some two hundred
 LONG = np.longdouble
 EPS = 2.3e-16
 REFUSALS = (ValueError, TypeError)
@@ -539,7 +540,8 @@ def outcome(spec, limit=LIMIT, spoil=None):
             return "fault" if faults else "not converged", faults, np.inf, seconds
         status = model.status_ if isinstance(model.status_, str) else " ".join(sorted(set(model.status_)))
         gap = float(model.dual_gap_)
-        if time_of(spec) is not None and seconds > time_of(spec) + GRACE and not faults:
+        grace = VOTES if face_of(spec) == "boosted" else GRACE
+        if time_of(spec) is not None and seconds > time_of(spec) + grace and not faults:
             return "too long", [f"max_time={time_of(spec)} took {seconds:.1f} s"], gap, seconds
         how = "fault" if faults else "converged" if gap <= spec["tol"] else "not converged"
         return how, faults or [status], gap, seconds

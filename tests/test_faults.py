@@ -101,6 +101,12 @@ ONCE = {
         "scales": 7.272783734286515, "C": 4007905.0680915844, "loss": "hinge", "penalty": "spectral", "tol": 1e-2,
         "max_time": 0.5, "weights": "even",
     },
+    "many biases as good as each other, sought at every scale": {
+        "seed": 300000097, "task": "one against the rest", "n": 100, "scales": 0.0, "C": 83198593.1446013,
+        "kinds": ["zero", "gaussian", "constant", "nearly singular", "copy"], "loss": "squared_hinge",
+        "penalty": "uniform", "normalize": "dimension", "dtype": "float32", "weights": "zeros", "labels": "separable",
+        "tol": 1e-6, "max_time": 0.2, "face": "probability", "dress": "objects",
+    },
 }  # fmt: skip
 
 
