@@ -243,11 +243,17 @@ def turned(stack, cosine, sine):
     n, m = stack.shape[0], stack.shape[2]
     total, row = np.zeros(m), np.empty(m)
     for i in range(n):
-        row[:] = 0.0
-        for j in range(n):
-            weight, entry = sine[i] * cosine[j] - cosine[i] * sine[j], stack[i, j]
+        row[:], column, j = 0.0, stack[i], 0
+        turns = sine[i] * cosine - cosine[i] * sine
+        while j + 4 <= n:
+            d0, d1, d2, d3 = turns[j], turns[j + 1], turns[j + 2], turns[j + 3]
+            e0, e1, e2, e3 = column[j], column[j + 1], column[j + 2], column[j + 3]
             for k in range(m):
-                row[k] += weight * entry[k]
+                row[k] += d0 * e0[k] + d1 * e1[k] + d2 * e2[k] + d3 * e3[k]
+            j += 4
+        for rest in range(j, n):
+            for k in range(m):
+                row[k] += turns[rest] * column[rest, k]
         total += row
     return total
 
