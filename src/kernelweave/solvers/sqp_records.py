@@ -81,7 +81,6 @@ class SQPSettings:
     few_rows: int = 100  #: samples whose combined kernel is always allowed
     batch: int = 128  #: rows computed at a time on demand
 
-
     def first_goal(self, kernels: int) -> float:
         """Return the share of the dual value that the first round works towards."""
         return self.rough_start if kernels > self.many else self.start
