@@ -362,7 +362,7 @@ def _first_goal(state: SQPState) -> float:
     """
     local = state.local
     small = local.g.shape == state.g.shape and local.q.size <= SETTINGS.many
-    share = SETTINGS.spare * state.tol if small else SETTINGS.start
+    share = SETTINGS.spare * state.tol if small else SETTINGS.first_goal(state.q.size)
     loss = float(local.box.linear @ local.beta - local.box.kink @ np.abs(local.beta))
     return share * max(abs(loss), 0.5 * float(local.penalty.weights(local.q) @ local.q))
 
