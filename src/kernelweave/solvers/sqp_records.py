@@ -39,7 +39,7 @@ class SQPSettings:
     slight: float = 0.05  #: share of the gap below which a kernel's share counts for nothing, on demand
     stored: float = 0.3  #: the same share for the kernels that the block holds
     progress: float = 0.7  #: of the distance of the bounds: a round that leaves more has not helped
-    behind: float = 0.3  #: share of the gap due to the weights at which a proximal stage is left for the next
+    behind: float = 0.1  #: share of the gap due to the weights at which a proximal stage is left for the next
     settled: float = 10.0  #: the weights' gap, in gains of the last step, at which it is left too
     first_strength: float = 2.0  #: of the first proximal stage
     growth: float = 3.0  #: of the proximal step from stage to stage
@@ -67,7 +67,7 @@ class SQPSettings:
     inner_goal: float = 0.1  #: share of the round's goal below which neither need go
     budget: int = 12  #: pair steps in one quadratic programme, per sample
     turn: int = 3  #: pair steps, per sample, between two Newton steps on the free duals
-    quick: int = 1000  #: pair steps that are always quicker than one of these
+    quick: int = 5000  #: pair steps that are always quicker than one of these
     jitter: float = 1e-10  #: ridge of these, as a share of the mean diagonal; in single precision the root of it
     halvings: int = 8  #: of such a step that does not lower the objective
     near_step: float = 1e-2  #: relative error of a step within a model
