@@ -9,6 +9,7 @@ from sklearn.base import clone
 import kernelweave as kw
 from kernelweave import grams, losses, penalties
 from kernelweave import kernels as K
+from kernelweave.grams import shared
 from kernelweave.solvers import newton_cg
 from reference import optimum_of
 from registry import CASES, targets_for
@@ -116,6 +117,26 @@ def test_a_tolerance_is_met_by_the_worst_kernel_and_less_takes_more_functions():
     loose, tight = (made(rank=None, tol=tol, bank=BANK[:3]) for tol in (0.1, 0.01))
     assert loose.gram.columns < tight.gram.columns
     assert tight.lost.max() < 0.02
+
+
+def diagonal_lost(found, bank, Z):
+    """How far the diagonals are from the kernels' own, as a share of the trace."""
+    have = found.gram.on(found.maps.transform(Z)).diagonal()
+    own = np.stack([kernel.diagonal(Z) for kernel in bank], axis=1)
+    return np.abs(own - have).sum(axis=0) / own.sum(axis=0)
+
+
+@pytest.mark.parametrize(("rank", "count"), [(1, 2), (30, 3), (30, 60), (120, 60)])
+def test_errors_that_are_told_are_those_of_all_samples_and_near_the_best(rank, count, monkeypatch):
+    rng = np.random.default_rng(4)
+    rows, others = (rng.normal(size=(n, 4)) @ np.diag([1.0, 0.7, 0.4, 0.2]) for n in (2000, 1000))
+    bank, share = [K.RBF(gamma=gamma) for gamma in np.logspace(-2, 0.5, count)], np.full(2000, 1 / 2000)
+    basis = kw.SharedBasis(rank=rank)
+    found = basis.factorise(bank, rows, share=share, normalize=None, random_state=0)
+    np.testing.assert_allclose(found.lost, diagonal_lost(found, bank, rows), rtol=0.3, atol=2e-3)
+    monkeypatch.setattr(shared, "FEWEST", 10**9)  # kernels are fitted at all samples that are looked at
+    whole = diagonal_lost(basis.factorise(bank, rows, share=share, normalize=None, random_state=0), bank, others)
+    assert np.all(diagonal_lost(found, bank, others) <= 1.2 * whole + 2e-3)
 
 
 @pytest.mark.parametrize(

@@ -254,6 +254,25 @@ def test_a_worker_that_is_killed_costs_time_and_not_the_answer(client, memory):
     assert_allclose(theirs.weights_, ours.weights_, atol=1e-8)
 
 
+def test_what_workers_keep_is_one_piece_for_each_thread_with_the_weights_of_numpy(client):
+    X, value = draw()
+    for approximation in (kw.Nystroem(rank=8), kw.SharedBasis(rank=10)):
+        params = {"solver": "interior", "penalty": "lp", "approximation": approximation, "memory": "auto"}
+        ours = machine(**params).fit(X, value > 0)
+        theirs = machine(**params).fit(in_chunks(X, 50), value > 0)
+        assert "in 2 chunks, kept by the workers" in theirs.storage_
+        assert_allclose(theirs.weights_, ours.weights_, atol=1e-8)
+
+
+def test_chunks_are_joined_as_far_as_workers_have_memory(client):
+    sizes = np.full(40, 1000)
+    groups = chunks_module._groups(sizes, 80)
+    assert [len(group) for group in groups] == [20, 20]
+    assert [i for group in groups for i in group] == list(range(40))
+    assert [len(group) for group in chunks_module._groups(sizes, 10_000)] == [10, 10, 10, 10]  # 400 MB, 100 MB each
+    assert chunks_module._groups(sizes[:2], 80) == []
+
+
 def test_an_interrupt_returns_the_best_point(client):
     X, value = draw()
     rows = in_chunks(X, 200)

@@ -101,6 +101,22 @@ ONCE = {
         "scales": 7.272783734286515, "C": 4007905.0680915844, "loss": "hinge", "penalty": "spectral", "tol": 1e-2,
         "max_time": 0.5, "weights": "even",
     },
+    "many biases as good as each other, sought at every scale": {
+        "seed": 300000097, "task": "one against the rest", "n": 100, "scales": 0.0, "C": 83198593.1446013,
+        "kinds": ["zero", "gaussian", "constant", "nearly singular", "copy"], "loss": "squared_hinge",
+        "penalty": "uniform", "normalize": "dimension", "dtype": "float32", "weights": "zeros", "labels": "separable",
+        "tol": 1e-6, "max_time": 0.2, "face": "probability", "dress": "objects",
+    },
+    "a direction beyond all numbers": {
+        "seed": 304000892, "task": "regression", "n": 100, "scales": 5.7421970709966486, "C": 398791.52369837073,
+        "kinds": ["columns", "wide", "constant", "constant", "linear", "columns"], "penalty": "squared-lp",
+        "loss": "squared_epsilon_insensitive", "normalize": None, "labels": "separable", "max_time": 0.2,
+    },
+    "a system without a solution": {
+        "seed": 305001048, "task": "survival", "n": 60, "kinds": ["rank one", "linear"], "scales": 7.4135025026379875,
+        "C": 551555.9255084617, "loss": "cox", "penalty": "spectral", "normalize": None, "labels": "random",
+        "weights": "even", "max_time": 0.5,
+    },
 }  # fmt: skip
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,10 +20,12 @@ WALK = 0.25  # errors of a sum of n terms, as a share of sqrt(n) of them: each i
 ROUNDING = 1e-13  # share of the size of kernels that their products may be off by
 NEAR = 1e-3  # how far from 1 the neighbouring scales are
 GROWTH = 5.0  # of the steps away from 1 in a search for the best scale
-FINE = 1e-3  # share of the interval it is in to which that is found
+CENT = 0.01  # of the distance to the lower bound: what a better scale must narrow it by to be looked for
+BEYOND = 3.0  # times the last move: where the longer side is tried
+TRIALS = 100  # of a search between two scales, at most
 MANY = 10**7  # entries of all diagonals beyond which samples are taken to be alike, for what rounding may do
 ENOUGH = 1e-9  # relative gap from which on a finer scale would be one that rounding chose
-ROUNDS = 4  # of a search within the last one's error, while that still helps
+Place = tuple[float, float]  # a scale and the value there
 
 
 def certify(problem: Problem, point: Point, *, trust: bool = False, rescale: bool = True) -> Certificate:
@@ -226,10 +227,10 @@ def primal_value(
     ``lower`` by less than a hundredth. Without ``rescale`` it is ``at``.
     """
     cost = problem.penalty.cost(weights, q)
-    value, moves = _along(problem, cost, f, NO_ERRORS), rescale and cost(1.0) > 0.0
+    value, moves = _along(problem, cost, f, errors), rescale and cost(1.0) > 0.0
     best = (value(at)[0], at)
     sides = (value(1.0 - NEAR)[0] - best[0], value(1.0 + NEAR)[0] - best[0]) if moves else (0.0, 0.0)
-    if moves and not 0.0 <= min(sides) <= max(sides) <= 0.01 * (best[0] - lower):
+    if moves and not 0.0 <= min(sides) <= max(sides) <= CENT * (best[0] - lower):
         best = min(best, _lowest(lambda t: value(t)[0], best[0], sides, lower), (value(0.0)[0], 0.0))
     upper, bias = _along(problem, cost, f, errors)(best[1])  # the bias is the model's: sought from scratch
     return upper, best[1], bias
@@ -238,33 +239,58 @@ def primal_value(
 def _lowest(
     value: Callable[[float], float], at_one: float, sides: tuple[float, float], lower: float
 ) -> tuple[float, float]:
-    """Return the least value of a convex function of the scale, and where: steps away from 1 grow until it rises.
-
-    Where costs are huge a scale that is slightly off is dear: the search goes on within its error while that helps.
-    """
-    way, last, far = (-1.0 if sides[0] < sides[1] else 1.0), NEAR, GROWTH * NEAR
-    lowest, next_one = at_one + min(sides), value(1.0 + way * far)
-    while far < 1.0 and next_one < lowest:
-        lowest, last, far = next_one, far, min(GROWTH * far, 1.0)
-        next_one = value(1.0 + way * far)
-    ends = sorted((1.0 + way * last / GROWTH, 1.0 + way * far))
+    """Return the least value of a convex function of the scale, and where: steps away from 1 grow until it rises."""
+    way, far = (-1.0 if sides[0] < sides[1] else 1.0), NEAR
+    side = [(1.0 - NEAR, at_one + sides[0]), (1.0 + NEAR, at_one + sides[1])]
     if min(sides) >= 0.0:
-        ends = [1.0 - NEAR, 1.0 + NEAR]
-    best, place, width = np.inf, 1.0, 1e-5 + FINE * (ends[1] - ends[0])
-    for _ in range(ROUNDS):
-        apart = [end - place for end in ends]  # as the search resolves what is near zero best
-        moved, close = partial(_beside, value, place), {"xatol": width}
-        found = minimize_scalar(moved, bounds=apart, method="bounded", options=close)
-        gain = best - float(found.fun)
-        best, place = min((best, place), (float(found.fun), place + float(found.x)))
-        if not gain > 0.01 * (best - lower) or width < PRECISION or best - lower <= ENOUGH * abs(best):
+        return _between(value, (side[0], (1.0, at_one), side[1]), lower)
+    behind, here = (1.0, at_one), side[way > 0]
+    while True:
+        far = min(GROWTH * far, 1.0)
+        ahead = (1.0 + way * far, value(1.0 + way * far))
+        if far == 1.0 or ahead[1] >= here[1]:
             break
-        ends, width = [max(place - 2.0 * width, 0.0), place + 2.0 * width], FINE * width
-    return best, place
+        behind, here = here, ahead
+    if ahead[1] < here[1]:  # still falling at the end
+        middle = 0.5 * (here[0] + ahead[0])
+        behind, here = here, (middle, value(middle))
+    first, last = sorted((behind, ahead))
+    return _between(value, (first, here, last), lower)
 
 
-def _beside(value: Callable[[float], float], place: float, apart: float) -> float:
-    return value(place + apart)
+def _between(value: Callable[[float], float], places: tuple[Place, Place, Place], lower: float) -> tuple[float, float]:
+    """Return the least value of a convex function between the outer two of three places, and where.
+
+    Trials are at the bottom of the parabola through the three and, in turn, on the longer side, a few times as far as
+    the last one moved. They end where by convexity no other would narrow the distance to ``lower`` by a hundredth.
+    """
+    a, b, c = places
+    move = np.inf
+    for trial in range(TRIALS):
+        left, right = b[0] - a[0], c[0] - b[0]
+        most = max((a[1] - b[1]) / left * right, (c[1] - b[1]) / right * left)
+        if not most > max(CENT * (b[1] - lower), PRECISION * abs(b[1])) or b[1] - lower <= ENOUGH * abs(b[1]):
+            break
+        t = _bottom(a, b, c)
+        if trial % 2 or not a[0] < t < c[0] or t == b[0]:
+            aside = min(BEYOND * move, 0.5 * max(left, right))
+            t = b[0] - aside if left > right else b[0] + aside
+        if not a[0] < t < c[0] or t == b[0]:
+            break
+        new, move = (t, value(t)), abs(t - b[0])
+        if new[1] <= b[1]:
+            a, b, c = (a, new, b) if t < b[0] else (b, new, c)
+        else:
+            a, c = (new, c) if t < b[0] else (a, new)
+    return min(place[::-1] for place in (a, b, c))
+
+
+def _bottom(a: Place, b: Place, c: Place) -> float:
+    """Return where the parabola through three places is lowest; the second where they are on a line."""
+    left, right = b[0] - a[0], c[0] - b[0]
+    down, up = (a[1] - b[1]) / left, (c[1] - b[1]) / right
+    bend = (down + up) / (left + right)
+    return b[0] - 0.5 * (up - bend * right) / bend if bend > 0.0 else b[0]
 
 
 def _along(

@@ -22,6 +22,8 @@ SAMPLE = 50_000  # rows from which landmarks and widths are found
 SAMPLED = 32  # chunks that these are taken from, if there are more rows
 ENTRIES = 2**24  # entries of those rows, at most
 GONE = ("CancelledError", "FutureCancelledError", "FuturesCancelledError", "CommClosedError", "ClosedClientError")
+JOINED = 2**28  # bytes of chunks that are kept as one, at most: beyond that a task is long enough
+PART = 0.1  # of the memory of a worker, how much such a chunk may take: its pieces lie beside it while it is made
 SHARE = 0.35  # of the memory of the workers, how much features may take: beyond 0.6 they would write to disk
 
 
@@ -118,10 +120,18 @@ class Chunks:
         name, tasks = self._pass(work, shared, split)
         return computed([_named((name, i), tasks) for i in range(len(self.parts))])
 
-    def made(self, work: Callable[..., Any], shared: Sequence[Any], store: bool) -> Chunks:
+    def made(
+        self,
+        work: Callable[..., Any],
+        shared: Sequence[Any],
+        store: bool,
+        join: Callable[[list[Any]], Any] | None = None,
+        row_bytes: int = 0,
+    ) -> Chunks:
         """Return chunks of what ``work`` makes of each, made again at every pass, or once and kept by the workers.
 
-        ``work`` is given the chunk's number, and that of its first row, after what is shared.
+        ``work`` is given the chunk's number, and that of its first row, after what is shared. With ``join`` what is
+        kept by workers is joined to one for each of their threads, where a row takes ``row_bytes``.
         """
         first = None if self.recipe is None else self._ingredients
         recipe = Recipe(work, tuple(shared), first)
@@ -129,8 +139,16 @@ class Chunks:
         if not store:
             return made
         name, tasks = made._pass(_itself, (), ())
-        parts = kept([_named((name, i), tasks) for i in range(len(self.parts))])
-        return replace(made, parts=parts, recipe=None, picks=None, _ingredients=None)
+        keys, sizes, numbers = [(name, i) for i in range(len(self.parts))], self.sizes, self.numbers
+        groups = [] if join is None else _groups(self.sizes, row_bytes)
+        if groups:
+            tasks.update({(f"joined-{name}", g): (join, [keys[i] for i in group]) for g, group in enumerate(groups)})
+            keys = [(f"joined-{name}", g) for g in range(len(groups))]
+            sizes = np.array([self.sizes[group].sum() for group in groups])
+            numbers = [self.numbers[group[0]] for group in groups]
+        parts = kept([_named(key, tasks) for key in keys])
+        bare = replace(made, recipe=None, picks=None, _ingredients=None)
+        return replace(bare, parts=parts, sizes=sizes, numbers=numbers)
 
     def only(self, rows: np.ndarray) -> Chunks:
         """Return the rows at some increasing positions."""
@@ -460,6 +478,21 @@ def cluster_memory() -> float | None:
     if client is None:
         return None
     return SHARE * sum(worker["memory_limit"] for worker in client.scheduler_info()["workers"].values())
+
+
+def _groups(sizes: np.ndarray, row_bytes: int) -> list[list[int]]:
+    """Return which neighbouring chunks are best kept as one, so that every thread has one; none where none are."""
+    client = _client()
+    workers = list(client.scheduler_info()["workers"].values()) if client else []
+    if not workers:
+        return []
+    threads = sum(worker["nthreads"] for worker in workers)
+    most = min(JOINED, PART * min(worker["memory_limit"] or np.inf for worker in workers))
+    count = max(threads, int(np.ceil(sizes.sum() * row_bytes / most)))
+    if count >= sizes.size:
+        return []
+    own = ((np.cumsum(sizes) - 0.5 * sizes) * count / sizes.sum()).astype(int)  # by where a chunk's middle lies
+    return [np.flatnonzero(own == g).tolist() for g in np.unique(own)]
 
 
 # -- predictions ------------------------------------------------------------------------------------------

@@ -87,8 +87,8 @@ def refuse_indefinite(name: str, least: float | None = None) -> None:
 def _are_definite(kernels: np.ndarray, dtype: np.dtype) -> bool:
     """Whether all of (b, n, n) kernels have a Cholesky factor once rounding is allowed for, which is added to them."""
     diagonal = np.einsum("kii->ki", kernels)
-    empty = np.array([not K.any() for K in kernels])
-    diagonal += np.array([_slack(K, dtype) for K in kernels])[:, None] + empty[:, None]  # an exact zero counts as one
+    empty = ~kernels.any(axis=(1, 2))
+    diagonal += (_slack(kernels, dtype) + empty)[:, None]  # an exact zero counts as one
     return _has_factor(kernels)
 
 
@@ -107,11 +107,14 @@ def _has_factor(kernels: np.ndarray) -> bool:
     return True
 
 
-def _slack(K: np.ndarray, dtype: np.dtype) -> float:
-    """Return how negative an eigenvalue may be on account of rounding."""
-    diagonal = np.abs(np.diagonal(K))
-    rounding = 4 * float(np.finfo(dtype).eps) * np.sqrt(len(K))
-    return max(SLACK * float(diagonal.mean()), rounding * float(diagonal.max()))
+def _slack(
+    kernels: np.ndarray,  # (..., n, n)
+    dtype: np.dtype,
+) -> np.ndarray:  # (...)
+    """Return how negative an eigenvalue of each kernel may be on account of rounding."""
+    diagonal = np.abs(np.diagonal(kernels, axis1=-2, axis2=-1))
+    rounding = 4 * float(np.finfo(dtype).eps) * np.sqrt(kernels.shape[-1])
+    return np.maximum(SLACK * diagonal.mean(axis=-1), rounding * diagonal.max(axis=-1))
 
 
 def clip(stack: np.ndarray, unknown: list[int], owned: bool) -> tuple[np.ndarray, dict[int, np.ndarray]]:

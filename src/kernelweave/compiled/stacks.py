@@ -9,8 +9,8 @@ from numba import njit
 
 # No signatures: stacks come as float32 or float64, writable or not, and each kind is compiled when first met.
 FAST: Any = {"cache": True, "nogil": True, "fastmath": {"contract", "reassoc"}}
-CHUNK = 4096  # doubles of the output kept in the first-level cache while columns stream by
-TILE = 64  # rows worked on together, for the same reason
+CHUNK = 32768  # doubles of the output kept in the second-level cache while columns stream by
+TILE = 64  # rows worked on together where a kernel is turned over
 
 
 @njit(**FAST)
@@ -183,8 +183,9 @@ def weighted_columns_part(stack, delta, index, rows, kernels):
 def add_columns(stack, delta, index, rows, kernels, out):
     """Add columns ``index`` times ``delta``, at some rows and for some kernels, to ``out`` (rows, kernels)."""
     a, whole = kernels.size, kernels.size == stack.shape[2]
-    for top in range(0, rows.size, TILE):
-        bottom = min(top + TILE, rows.size)
+    together = max(CHUNK // max(a, 1), 1)
+    for top in range(0, rows.size, together):
+        bottom = min(top + together, rows.size)
         s = 0
         while s + 4 <= index.size:
             c0, c1, c2, c3 = stack[index[s]], stack[index[s + 1]], stack[index[s + 2]], stack[index[s + 3]]
@@ -242,11 +243,17 @@ def turned(stack, cosine, sine):
     n, m = stack.shape[0], stack.shape[2]
     total, row = np.zeros(m), np.empty(m)
     for i in range(n):
-        row[:] = 0.0
-        for j in range(n):
-            weight, entry = sine[i] * cosine[j] - cosine[i] * sine[j], stack[i, j]
+        row[:], column, j = 0.0, stack[i], 0
+        turns = sine[i] * cosine - cosine[i] * sine
+        while j + 4 <= n:
+            d0, d1, d2, d3 = turns[j], turns[j + 1], turns[j + 2], turns[j + 3]
+            e0, e1, e2, e3 = column[j], column[j + 1], column[j + 2], column[j + 3]
             for k in range(m):
-                row[k] += weight * entry[k]
+                row[k] += d0 * e0[k] + d1 * e1[k] + d2 * e2[k] + d3 * e3[k]
+            j += 4
+        for rest in range(j, n):
+            for k in range(m):
+                row[k] += turns[rest] * column[rest, k]
         total += row
     return total
 

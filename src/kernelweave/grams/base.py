@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -217,6 +218,10 @@ class FactorGram(GramStack):
         """Return each kernel's part of ``u`` in the basis that kernels share."""
         raise NotImplementedError
 
+    def spread(self, u: Array) -> Spread:  # (D,)
+        """Return a combination of the kernels' features, kernel by kernel, as the basis sees it."""
+        return Spread(self, u, None if self.basis is self else self.outputs(u))
+
     @property
     @abstractmethod
     def columns(self) -> int:
@@ -328,6 +333,38 @@ class FactorGram(GramStack):
         """Return ``u`` with each kernel's part times its weight."""
         columns = self.per_column(weights)
         return columns * u if u.ndim == 1 else columns[:, None] * u
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A combination ``u`` of the kernels' features, kernel by kernel, as the basis sees it.
+
+    Where kernels share a basis, what would be a product with all their features is one with a column for each kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernelweave as kw
+    >>> spread = kw.LowRankGram(np.eye(3), [2, 1]).spread(np.array([1.0, 2.0, 3.0]))
+    >>> spread.mixed(np.array([1.0, 10.0])), spread.inner(np.ones(3))
+    (array([ 1.,  2., 30.]), array([3., 3.]))
+    """
+
+    gram: FactorGram
+    u: Array  # (D,)
+    table: Array | None  # (r, m): each kernel's part in the basis, where they share one
+
+    def mixed(self, weights: np.ndarray) -> Array:  # (m,) -> (r,)
+        """Return the weighted sum of the kernels' parts in the basis."""
+        if self.table is None:
+            return self.gram.scale_blocks(weights, self.u)
+        return self.table @ self.gram.asarray(weights)
+
+    def inner(self, z: Array) -> np.ndarray:  # (r,) -> (m,)
+        """Return the inner product of each kernel's part with sums ``z`` of the basis, on the host."""
+        if self.table is None:
+            return self.gram.inner(self.u, z)
+        return to_host(namespace(z).matrix_transpose(self.table) @ z)
 
 
 class BankGram(GramStack):

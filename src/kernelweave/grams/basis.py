@@ -78,8 +78,11 @@ class BasisGram(FactorGram, CombinableGram):
     def _cores(self) -> list[Array]:  # (a, r^2) of each part
         found = []
         for part in self.parts:
-            cores = np.stack([(root @ root.T).ravel() for root in part.roots])
-            found.append(self.asarray(cores))
+            width = part.roots[0].shape[0]
+            cores = np.empty((len(part.roots), width, width))
+            for root, core in zip(part.roots, cores, strict=True):
+                np.dot(root, root.T, out=core)
+            found.append(self.asarray(cores.reshape(len(part.roots), -1)))
         return found
 
     @property
@@ -158,21 +161,22 @@ class BasisGram(FactorGram, CombinableGram):
     ) -> Array:  # (r, m)
         """Return ``B_k u_k`` of every kernel."""
         xp, blocks = namespace(u), []
+        if is_numpy(u):
+            return self._host_outputs(u)
         ends = np.cumsum([root.shape[1] for root in self.roots]).tolist()
         u = u if self._ordered else xp.take(u, self._out, axis=0)
         for place, (root, a, b) in enumerate(zip(self.roots, [0, *ends[:-1]], ends, strict=True)):
-            blocks.append(self._summed(root * u[None, a:b], place))
+            blocks.append((root * u[None, a:b]) @ self._members[place])
         return blocks[0] if len(blocks) == 1 else xp.concat(blocks)
 
-    def _summed(self, table: Array, place: int) -> Array:  # (r, D of a part) -> (r, m)
-        """Return the sums of a table's columns over each kernel of a part."""
-        part, m = self.parts[place], self.ranks.size
-        if is_numpy(table):
-            sizes = [root.shape[1] for root in part.roots]
-            out = np.zeros((table.shape[0], m))
-            out[:, part.kernels] = np.add.reduceat(table, np.cumsum([0, *sizes[:-1]]), axis=1)
-            return out
-        return table @ self._members[place]
+    def _host_outputs(self, u: np.ndarray) -> np.ndarray:  # (D,) -> (r, m)
+        """Return the same where every kernel's product is soon done."""
+        starts = self.starts
+        out = np.zeros((self.ranks.size, self.columns))
+        for part, own in zip(self.parts, self.slices, strict=True):
+            for k, root in zip(part.kernels.tolist(), part.roots, strict=True):
+                np.dot(root, u[starts[k] : starts[k] + self.ranks[k]], out=out[k, own])
+        return out.T
 
     @cached_property
     def _members(self) -> list[Array]:  # (D of a part, m)

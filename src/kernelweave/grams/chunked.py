@@ -50,7 +50,8 @@ class ChunkedGram(FactorGram):
     def of(cls, chunks: Chunks, maps: Maps, stored: bool) -> ChunkedGram:
         """Return the kernels that maps make of samples in chunks."""
         ranks = np.array([mix.shape[1] for mix in maps.mixes])
-        return cls(chunks.made(_block, [maps, stored], stored), ranks, stored)
+        row_bytes = int(ranks.sum()) * chunks.dtype.itemsize
+        return cls(chunks.made(_block, [maps, stored], stored, _joined, row_bytes), ranks, stored)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -109,6 +110,12 @@ class ChunkedGram(FactorGram):
 
 def _block(X: np.ndarray, maps: Maps, stored: bool, number: int, start: int) -> FactorGram:
     return LowRankGram(maps.transform(X), [mix.shape[1] for mix in maps.mixes]) if stored else RecomputedGram(maps, X)
+
+
+def _joined(blocks: list[LowRankGram]) -> LowRankGram:
+    if len(blocks) == 1:
+        return blocks[0]
+    return LowRankGram(np.concatenate([block.features for block in blocks]), blocks[0].ranks)
 
 
 def _folded(block: FactorGram, beta: np.ndarray) -> np.ndarray:

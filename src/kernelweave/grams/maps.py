@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.sparse import issparse
 
-from ..arrays import Array, cast, device_of, dtype_name, is_foreign, like, namespace, to_host
+from ..arrays import Array, cast, device_of, dtype_name, is_foreign, is_numpy, like, namespace, to_host
 from ..kernels import Kernel, evaluate
 from ..kernels.base import columns_of, known_features, rows_of
 
@@ -225,6 +225,11 @@ def anchor(X: Any) -> Array:
 def take_rows(X: Any, index: Array) -> Any:
     """Return the samples at some positions, sparse or not."""
     return namespace(X).take(X, like(X, index, "int64"), axis=0) if is_foreign(X) else X[index]
+
+
+def take_columns(table: Array, index: np.ndarray) -> Array:
+    """Return the columns of a table at some positions."""
+    return table[:, index] if is_numpy(table) else namespace(table).take(table, like(table, index, "int64"), axis=1)
 
 
 def on_host(X: Any) -> bool:

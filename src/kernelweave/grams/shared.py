@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,26 +11,32 @@ from scipy.linalg import qr, solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from ..arrays import Array, cast, device_of, like, namespace, to_host
-from ..kernels import Kernel
+from ..kernels import Kernel, evaluate
+from ..kernels.base import evaluate_each
 from .base import FactorGram
 from .basis import BasisGram, Part
 from .chunked import ChunkedGram
 from .factors import Factors, Job, beside, refuse_infinite, whiteners
 from .landmarks import draw_landmarks, indices
 from .lowrank import LowRankGram
-from .maps import Maps, anchor, join, pieces, precision, take_rows
+from .maps import Maps, anchor, join, pieces, precision, take_columns, take_rows
 from .recomputed import RecomputedGram
 
 SAMPLES = 1000  # on which functions are chosen and cores are found, at least
 PER_FUNCTION = 2  # of them for each function, at least
-OFFERED = 8  # functions to choose from for each that is chosen; large banks offer fewer of each kernel
-POOL = 3  # functions that are chosen for each column of the basis, which holds most of what they span
-SPARE = 20  # rows of the sketch beyond the functions to choose
+OFFERED = 12  # functions that are looked at for each that is chosen; large banks offer fewer of each kernel
+CHOICE = 4  # functions to choose from for each that is chosen
+POOL = 2  # functions that are chosen for each column of the basis, which holds most of what they span
+SPARE = 20  # samples on which functions are compared, beyond the functions to choose
+FITTED = 2  # samples for each column of the basis, at which kernels are written in it
+FEWEST = 500  # such samples in all, at least
 CUT = 1e-10  # of the largest singular value of the functions: what is below is rounding
 LEFT = 1e-8  # of its largest value: what a kernel among landmarks may have left where its factorisation ends
 FAINT = 1e-9  # share of a kernel's trace that the smallest columns of its core's root may be left out for
 MORE = 1e-2  # the same, of what is lost of the trace in any case
 LOOK = 500  # samples on which the error of each kernel is measured
+LEAST = 200  # the same, where there are many kernels
+LOOKS = 25_000  # values of kernels that are compared in all
 FIRST = 128  # landmarks tried first where a tolerance decides how many functions there are
 MOST = 2048  # landmarks tried last
 WIDER = 4  # functions tried for each landmark, at most, where a tolerance decides
@@ -51,8 +57,7 @@ class Functions:
 
     def __call__(self, X: Any) -> Array:  # (n, width)
         """Return the functions at the rows of X."""
-        blocks = [kernel(X, Z) for kernel, Z in zip(self.kernels, self.landmarks, strict=True)]
-        return join(blocks)
+        return join(evaluate_each(self.kernels, X, self.landmarks))
 
     def raw(self, X: Any) -> Iterator[tuple[int, Array]]:
         """Yield the part and its functions at the rows of X."""
@@ -158,6 +163,14 @@ class BasisPredictor:
 
 
 @dataclass(frozen=True)
+class _Offer:
+    """Functions of one kernel that may become part of a basis, at the samples."""
+
+    marks: np.ndarray  # (a,) their landmarks
+    table: Array  # (s, a)
+
+
+@dataclass(frozen=True)
 class _Sample:
     """Kernels on the same columns of X, the landmarks that they share, and some samples to look at."""
 
@@ -167,30 +180,35 @@ class _Sample:
     Z: Any  # (p, d)
     X: Any  # (s, d)
 
-    def columns(self, place: int, marks: np.ndarray) -> Array:  # (s, marks)
-        """Return a kernel between the samples and some landmarks, in double precision."""
-        matrix = self.kernels[place](self.X, take_rows(self.Z, marks))
+    def checked(self, place: int, matrix: Array) -> Array:
+        """Return a matrix of a kernel in double precision, or refuse it where it is no number."""
         if not bool(namespace(matrix).all(namespace(matrix).isfinite(matrix))):
             refuse_infinite(self.kernels[place])
         return cast(matrix, namespace(matrix).float64)
 
-    def chosen(self, count: int, rng: np.random.RandomState) -> list[tuple[int, int]]:
+    def offered(self, count: int) -> list[_Offer]:
+        """Return functions to choose from, some of each kernel, at landmarks that differ from kernel to kernel."""
+        p, m = self.Z.shape[0], len(self.kernels)
+        offers = max(1, min(p, -(-OFFERED * count // m)))
+        every = [(np.arange(offers) * p // offers + place) % p for place in range(m)]
+        tables = evaluate_each(self.kernels, self.X, [take_rows(self.Z, marks) for marks in every])
+        both = zip(every, tables, strict=True)
+        return [_Offer(marks, self.checked(place, table)) for place, (marks, table) in enumerate(both)]
+
+    def chosen(self, offers: list[_Offer], count: int) -> list[tuple[int, int]]:
         """Return pairs of a kernel and a landmark, most telling first: pivots of the functions that are offered.
 
-        Each kernel counts alike, whatever its size. Pivoting sees a random sketch of the functions.
+        Each kernel counts alike, whatever its size. Pivoting sees as many samples as there are functions to choose.
         """
-        p, s, m = self.Z.shape[0], self.X.shape[0], len(self.kernels)
-        offers = max(1, min(p, -(-OFFERED * count // m)))
-        sketch = np.eye(s) if count + SPARE >= s else rng.normal(size=(count + SPARE, s))
-        sketch = like(anchor(self.X), sketch)
-        tables, pairs = [], []
-        for place in range(m):
-            marks = (np.arange(offers) * p // offers + place) % p
-            table = to_host(sketch @ self.columns(place, marks))
-            size = float(np.linalg.norm(table))
-            tables.append(table / (size / offers**0.5 if size > 0 else 1.0))
-            pairs += [(place, int(mark)) for mark in marks]
-        R, pivots = qr(np.concatenate(tables, axis=1), mode="r", pivoting=True, check_finite=False)
+        s = self.X.shape[0]
+        some = np.unique(np.arange(min(s, count + SPARE)) * s // min(s, count + SPARE))
+        step = max(1, len(offers) * offers[0].marks.size // (CHOICE * count))
+        offers = [_Offer(offer.marks[::step], offer.table[:, ::step]) for offer in offers]
+        tables = [to_host(take_rows(offer.table, some)) for offer in offers]
+        sizes = [max(float(np.linalg.norm(table)), 1e-300) / table.shape[1] ** 0.5 for table in tables]
+        pairs = [(place, int(mark)) for place, offer in enumerate(offers) for mark in offer.marks]
+        whole = np.concatenate([table / size for table, size in zip(tables, sizes, strict=True)], axis=1)
+        R, pivots = qr(whole, mode="r", pivoting=True, check_finite=False)
         telling = np.abs(np.diag(R)) > CUT * max(abs(R[0, 0]), 1e-300)
         return [pairs[i] for i in pivots[: min(count, int(telling.sum()))]] or pairs[:1]
 
@@ -214,42 +232,82 @@ class _Sample:
         turn = (back.T * (inverse * s**0.5))[:, kept]
         return turn, like(anchor(self.X), U[:, kept] * s**0.5)
 
-    def cores(self, Q: Array) -> list[np.ndarray]:
-        """Return each kernel's root in the basis Q (s, r): what it has of it at the landmarks, projected."""
-        xp, s, roots = namespace(Q), self.X.shape[0], []
-        for place, kernel in enumerate(self.kernels):
-            marks, mix = _inverse_root(kernel, self.Z, self.job)
-            root = to_host((xp.matrix_transpose(Q) @ self.columns(place, marks) / s) @ like(Q, mix))
+    def leading(self, offers: list[_Offer], Q: Array, rank: int) -> np.ndarray:  # (r, rank)
+        """Return the axes of a basis Q (s, r) that hold most of all kernels' traces, each kernel counting alike.
+
+        A kernel is what the functions that it offers tell of it: its Nystroem features at these landmarks.
+        """
+        seen = []
+        for kernel, offer in zip(self.kernels, offers, strict=True):
+            Z = take_rows(self.Z, offer.marks)
+            marks, whiten = _whitener(kernel, kernel(cast(Z, namespace(anchor(Z)).float64)), Z, self.job)
+            features = whiten(to_host(offer.table)[:, marks])
+            seen.append((features / max(float(np.linalg.norm(features)), 1e-300)).astype(np.float32))
+        held = to_host(Q).T.astype(np.float32) @ np.concatenate(seen, axis=1)  # which axes, and no more, is asked
+        return np.linalg.eigh((held @ held.T).astype(float))[1][:, ::-1][:, :rank]
+
+    def cores(self, Q: Array, whole: bool) -> list[np.ndarray]:
+        """Return each kernel's root in the basis Q (s, r): what it has of it at the landmarks, fitted at the samples.
+
+        At all of them, where it is the ``whole`` that counts, or at those that tell enough.
+        """
+        xp, s, roots = namespace(Q), self.X.shape[0], {}
+        some, fit = (np.arange(s), to_host(Q).T / s) if whole else _fitted(to_host(Q))
+        X, fit = take_rows(self.X, some), like(Q, fit)
+        among = evaluate(self.kernels, cast(self.Z, xp.float64))
+        for (place, K), (_, columns) in zip(among, evaluate(self.kernels, X, self.Z), strict=True):
+            kernel = self.kernels[place]
+            marks, whiten = _whitener(kernel, K, self.Z, self.job)
+            root = whiten(to_host(fit @ take_columns(self.checked(place, columns), marks)))
             trace = float(xp.sum(cast(kernel.diagonal(self.X), xp.float64))) / s
-            roots.append(_without_faint(root, trace))
-        return roots
+            roots[place] = _without_faint(root, trace)
+        return [roots[place] for place in range(len(self.kernels))]
 
     def lost(self, Q: Array) -> np.ndarray:  # (kernels, r)
         """Return the share of each kernel's trace at the samples that the first columns of Q lack, for each number."""
         double = namespace(Q).float64
         losses = []
-        for kernel, root in zip(self.kernels, self.cores(Q), strict=True):
+        for kernel, root in zip(self.kernels, self.cores(Q, whole=True), strict=True):
             trace = float(namespace(Q).sum(cast(kernel.diagonal(self.X), double)))
             held = np.cumsum(np.sum(root**2, axis=1)) * self.X.shape[0]
             losses.append(1.0 - held / trace if trace > 0 else np.zeros(held.size))
         return np.array(losses)
 
 
-def _inverse_root(kernel: Kernel, Z: Any, job: Job) -> tuple[np.ndarray, np.ndarray]:
-    """Return positions of landmarks, and W with ``W W'`` the inverse of the kernel among them, up to rounding.
+def _whitener(kernel: Kernel, among: Array, Z: Any, job: Job) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
+    """Return positions of landmarks, and what makes features of the kernel's columns at them, up to rounding.
 
-    They are the pivots of a Cholesky factorisation, which ends where nothing is left: a wide kernel needs few.
+    ``among`` is the kernel between the landmarks Z. Those returned are the pivots of a Cholesky factorisation, which
+    ends where nothing is left: a wide kernel needs few.
     """
     if not kernel.psd:  # whose negative part is left out
-        return np.arange(Z.shape[0]), whiteners([kernel], Z, job, None)[0]
-    K = to_host(kernel(cast(Z, namespace(anchor(Z)).float64)))
+        W = whiteners([kernel], Z, job, None)[0]
+        return np.arange(Z.shape[0]), lambda columns: columns @ W
+    K = to_host(among)
     if not np.all(np.isfinite(K)):
         refuse_infinite(kernel)
     floor = max(LEFT, 10 * precision(job.X)) * max(float(K.diagonal().max()), 0.0)
     factor, pivots, rank, _ = dpstrf(K, tol=floor, lower=1)
     if not rank or not floor:
-        return np.zeros(1, dtype=int), np.zeros((1, 1))
-    return pivots[:rank] - 1, solve_triangular(factor[:rank, :rank], np.eye(rank), lower=True).T
+        return np.zeros(1, dtype=int), lambda columns: 0.0 * columns
+    lower = factor[:rank, :rank]
+    return pivots[:rank] - 1, lambda columns: solve_triangular(lower, columns.T, lower=True, check_finite=False).T
+
+
+def _fitted(Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (s, r) -> (t,), (r, t)
+    """Return samples that tell functions in the span of Q apart, and what finds their coefficients from values there.
+
+    They are pivots of Q's rows, and at least as many others, spread evenly.
+    """
+    s, r = Q.shape
+    enough = max(FITTED * r, FEWEST)
+    if s <= enough:
+        return np.arange(s), Q.T / s
+    pivots = qr(Q.T, mode="r", pivoting=True, check_finite=False)[1]
+    others = np.sort(pivots[r:])
+    extra = enough - r
+    some = np.sort(np.concatenate([pivots[:r], others[np.arange(extra) * others.size // extra]]))
+    return some, np.linalg.pinv(Q[some])
 
 
 def _without_faint(root: np.ndarray, trace: float) -> np.ndarray:  # (r, p) -> (r, fewer)
@@ -296,9 +354,11 @@ def _part(
         sample = _drawn(job, wish, positions, count, rng)
         if wish.tol is None:
             assert wish.rank is not None
-            pairs = sample.chosen(min(POOL * wish.rank, sample.X.shape[0]), rng)
+            pool = min(POOL * wish.rank, sample.X.shape[0])
+            offers = sample.offered(pool)
+            pairs = sample.chosen(offers, pool)
         else:
-            enough, pairs = _enough(sample, wish, rng)
+            enough, pairs = _enough(sample, wish)
             last = wish.n_landmarks is not None or not isinstance(wish.landmarks, str) or count >= job.X.shape[0]
             if not enough and not last and wish.rank is None:
                 if 2 * count > MOST:
@@ -310,16 +370,10 @@ def _part(
                 continue
         functions = sample.functions(pairs, number)
         turn, Q = sample.oriented(functions)
-        return functions, *_leading(turn, sample.cores(Q), wish.rank or turn.shape[1])
-
-
-def _leading(turn: np.ndarray, roots: list[np.ndarray], rank: int) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Return a basis turned to the axes that hold most of all kernels' traces, each kernel counting alike, and cut."""
-    if turn.shape[1] <= rank:
-        return turn, roots
-    square = sum(root @ root.T / max(float(np.sum(root**2)), 1e-300) for root in roots)
-    axes = np.linalg.eigh(square)[1][:, ::-1][:, :rank]
-    return turn @ axes, [axes.T @ root for root in roots]
+        if wish.tol is None and turn.shape[1] > (wish.rank or 0):
+            axes = sample.leading(offers, Q, wish.rank or 0)
+            turn, Q = turn @ axes, Q @ like(Q, axes)
+        return functions, turn, sample.cores(Q, whole=wish.tol is not None)
 
 
 def _drawn(job: Job, wish: Wish, positions: tuple[int, ...], count: int, rng: np.random.RandomState) -> _Sample:
@@ -331,10 +385,10 @@ def _drawn(job: Job, wish: Wish, positions: tuple[int, ...], count: int, rng: np
     return _Sample(job, positions, kernels, Z, job.X if some == n else take_rows(job.X, rows))
 
 
-def _enough(sample: _Sample, wish: Wish, rng: np.random.RandomState) -> tuple[bool, list[tuple[int, int]]]:
+def _enough(sample: _Sample, wish: Wish) -> tuple[bool, list[tuple[int, int]]]:
     """Return the fewest functions in which no kernel loses more than the tolerance, and whether there are enough."""
     most = min(WIDER * sample.Z.shape[0], sample.X.shape[0], wish.rank or sample.X.shape[0])
-    pairs = sample.chosen(most, rng)
+    pairs = sample.chosen(sample.offered(most), most)
     functions = sample.functions(pairs)
     places = [(place, mark) for place, mark in sorted(pairs, key=lambda pair: pair[0])]
     order = [places.index(pair) for pair in pairs]  # columns of the functions, most telling first
@@ -417,7 +471,8 @@ def _scales(job: Job, gram: BasisGram, mean: np.ndarray, share: Array) -> np.nda
 def _lost(job: Job, maps: Maps, gram: BasisGram, rng: np.random.RandomState) -> np.ndarray:  # (m,)
     """Return how far each kernel's diagonal is from its own, as a share of the trace, on some samples."""
     n = job.X.shape[0]
-    some = take_rows(job.X, indices(n, min(n, LOOK), rng))
+    looks = min(n, LOOK, max(LEAST, LOOKS // len(job.kernels)))
+    some = take_rows(job.X, indices(n, looks, rng))
     double = namespace(anchor(some)).float64
     have = to_host(gram.on(maps.transform(some)).diagonal())
     own = np.stack([to_host(cast(kernel.diagonal(some), double)) for kernel in job.kernels], axis=1)

@@ -301,6 +301,47 @@ def evaluate(kernels: Sequence[Kernel], X: Any, Z: Any = None) -> Iterator[tuple
         yield from _finished(kernels, members, first.prepare(_block(first, X)))
 
 
+def evaluate_each(kernels: Sequence[Kernel], X: Any, Zs: Sequence[Any]) -> list[Array]:
+    """Compute every kernel of a list between the rows of X and rows of its own, sharing the work that they share.
+
+    Parameters
+    ----------
+    kernels : list of Kernel
+        Resolved on the training data.
+    X : array or sparse matrix of shape (n, d)
+        The rows.
+    Zs : list of arrays or sparse matrices of shape (p_k, d)
+        The columns of each kernel, of the same library.
+
+    Returns
+    -------
+    list of arrays of shape (n, p_k)
+        In the order of the kernels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import kernels as K
+    >>> from kernelweave.kernels.base import evaluate_each
+    >>> X = np.array([[0.0], [1.0]])
+    >>> [matrix.round(3).tolist() for matrix in evaluate_each(K.rbf(gamma=[0.5, 2.0]), X, [X, X[1:]])]
+    [[[1.0, 0.607], [0.607, 1.0]], [[0.135], [1.0]]]
+    """
+    X = _as_matrix(X)
+    kernels = [kernel._settled(X, Z) for kernel, Z in zip(kernels, Zs, strict=True)]
+    found: dict[int, Array] = {}
+    for members in _families(kernels).values():
+        first = kernels[members[0]]
+        ends = np.cumsum([Zs[i].shape[0] for i in members]).tolist()
+        together = len(members) > 1 and not any(issparse(Zs[i]) for i in members)
+        Z = namespace(Zs[members[0]]).concat([Zs[i] for i in members], axis=0) if together else None
+        shared: Any = first.prepare(_block(first, X), _block(first, _beside(X, Z))) if together else None
+        for i, start, end in zip(members, [0, *ends[:-1]], ends, strict=True):
+            cut = getattr(shared, "shape", None) == (X.shape[0], ends[-1])
+            found[i] = kernels[i].finish(shared[:, start:end]) if cut else kernels[i](X, Zs[i])
+    return [found[i] for i in range(len(kernels))]
+
+
 class PreparedKernels:
     """Kernels between any rows and fixed ones; what depends on the fixed ones alone is computed once.
 

@@ -247,7 +247,8 @@ class Loss(BaseEstimator):
     def best_bias(self, f: Array, y: Array, C: Array, total: float = 0.0, near: Any = None) -> Any:
         """Return the bias b with the least total loss plus ``total b``, by Newton's method or halving on its slope.
 
-        A bias that is ``near`` it is where the search begins.
+        A bias that is ``near`` it is where the search begins. Where many are as good, the answer is the middle one, or
+        the first found where such a bias is given.
         """
         low, high = self.bias_range(f, y, C, total)
         first = 0.0 if near is None else float(near)
@@ -255,7 +256,7 @@ class Loss(BaseEstimator):
         for trial in range(2 * NEWTON):
             slope, bend, noise = self._along_bias(f + bias, y, C, total)
             if abs(slope) <= noise:
-                return bias if bend > 0 else self._middle(f, y, C, total, (low, bias, high))
+                return bias if bend > 0 or near is not None else self._middle(f, y, C, total, (low, bias, high))
             low, high = (low, bias) if slope > 0 else (bias, high)
             step = -slope / bend if bend > 0 and trial < NEWTON else np.inf
             if abs(step) <= EPSILON * (1.0 + abs(bias)):

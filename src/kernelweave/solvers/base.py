@@ -346,7 +346,10 @@ class _Run:
             self.solver.lean(self.problem, state, weights)
         while self.iteration < max_iter:
             self.iteration += 1
-            ready, up = self.solver.step(self.problem, state), late()
+            try:
+                ready, up = self.solver.step(self.problem, state), late()
+            except np.linalg.LinAlgError:  # numbers too large or too small for the solver: its best point stands
+                return Status.STALLED
             over = clock.spent() - self.cpu > self.waits
             if not ready and not up and not over and self.iteration < max_iter:
                 continue

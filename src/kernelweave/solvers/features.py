@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ..grams import CombinableGram, LowRankGram
+from ..grams import CombinableGram, GramStack, LowRankGram
 from ..problem import Certificate, Point, Problem, Status
 from .base import Solver, check_pair, combinable, mismatch
 from .interior import Interior
@@ -123,10 +124,19 @@ def _quickest(problem: Problem, tol: float) -> Solver:
     return Interior()
 
 
+_KNOWN: WeakKeyDictionary[GramStack, LowRankGram | None] = WeakKeyDictionary()  # what was found, along a path of C
+
+
 def low_rank(problem: Problem) -> LowRankGram | None:
     """Return the kernels of a problem as features; None where they would be too many."""
     if isinstance(problem.gram, LowRankGram):
         return problem.gram
+    if problem.gram not in _KNOWN:
+        _KNOWN[problem.gram] = _factored(problem)
+    return _KNOWN[problem.gram]
+
+
+def _factored(problem: Problem) -> LowRankGram | None:
     (n, m), parts = problem.gram.shape, list[np.ndarray]()
     room = next(d for d in range(n * m, -1, -1) if float(d) ** 2 * (n + d) <= SETTINGS.work)
     for one in np.eye(m):

@@ -69,7 +69,8 @@ class Side:
 class InteriorState:
     """Duals ``beta = offset + sum of the parts`` inside their bounds, on their way to the optimum.
 
-    ``u`` is on its own way to ``V'beta``; ``apart`` is what it lacks. Weights and decision values belong to u.
+    ``u`` is on its own way to ``V'beta``; ``apart`` is what it lacks. Weights and decision values belong to u, and so
+    does ``spread``, which is u as the basis of the kernels sees it.
     """
 
     mix: SmoothWeights
@@ -82,6 +83,7 @@ class InteriorState:
     parts: list[Part] = field(default_factory=list)
     u: Any = None  # (D,)
     apart: Any = None  # (D,)
+    spread: Any = None  # Spread
     f: Any = None  # (n,)
     sides: list[Side] = field(default_factory=list)
     bias: float = 0.0
@@ -298,10 +300,10 @@ def mean_product(state: InteriorState) -> float:
 
 def centre(gram: FactorGram, state: InteriorState, u: Array) -> None:
     """Put the duals where all products with multipliers are equal, for the weights and decision values of u."""
-    terms, state.u = state.terms, u
+    terms, state.u, state.spread = state.terms, u, gram.spread(u)
     mu = SETTINGS.start * state.unit * float(namespace(u).mean(state.size))
     state.mix.begin(gram.squared_norms(u), barrier_count(gram), mu)
-    state.f = gram.matvec(gram.per_column(state.mix.weights) * u)
+    state.f = gram.basis.matvec(state.spread.mixed(state.mix.weights))
     slope = state.f + state.bias + terms.ridge * state.offset - terms.linear
     state.sides = []
     for place, part in enumerate(state.parts):
@@ -353,12 +355,12 @@ def on_bounds(problem: Problem, point: Point) -> Array:
 
 @dataclass
 class _Direction:
-    """Where duals, multipliers, bias, weights and ``V'beta`` go."""
+    """Where duals, multipliers, bias, weights and ``Q'beta`` go."""
 
     a: list[Array]  # (n,) of each part
     multipliers: list[Array]
     bias: float
-    folded: Array  # (D,)
+    folded: Array  # (r,)
     turn: WeightStep
     fall: Array  # (n,) how fast the first of a sample's slacks and multipliers falls, relative to it
 
@@ -378,25 +380,32 @@ class _Step:
             self.residuals[side.part] = self.residuals[side.part] - side.sign * side.multiplier
             self.stiffness[side.part] = self.stiffness[side.part] + side.multiplier / side.slack
         theta = 1.0 / (terms.ridge + self._held())
-        mix, v = state.mix, gram.fold(gram.per_column(state.mix.weights) * state.u)
+        mix, v = state.mix, state.spread.mixed(state.mix.weights)
         close = min(SETTINGS.loose, SETTINGS.close * state.gap * state.share) * float(v @ v) ** 0.5
-        self.system = Reduced(gram, state.u, mix.weights, mix.jacobian, theta, close, state.rough, bias)
+        self.system = Reduced(gram, state.spread, mix.weights, mix.jacobian, theta, close, state.rough, bias)
         self.short = (state.total or 0.0) - float(namespace(beta).sum(beta))
-        self.lag = self._bent(mix.jacobian, state.apart)
+        self.along = gram.inner(state.u, state.apart)
+        straight = gram.fold(gram.scale_blocks(mix.weights, state.apart))
+        self.lag = straight + state.spread.mixed(2.0 * mix.jacobian @ self.along)
+        self.swerve: Array = None  # what the predictor's step of the duals and that of the weights are together
+        self.dq: Any = 0.0  # squares of the predictor's step
 
     def _held(self) -> Array:
         """Return the stiffness of the duals, whose parts give way together."""
         return self.stiffness[0] if len(self.stiffness) == 1 else 1.0 / sum(1.0 / own for own in self.stiffness)
 
-    def _bent(self, jacobian: np.ndarray, x: Array) -> Array:
-        """Return the curvature of the mixture times x."""
-        per, state = self.gram.per_column, self.state
-        return per(state.mix.weights) * x + per(2.0 * jacobian @ self.gram.inner(state.u, x)) * state.u
+    def _predict(self, affine: _Direction) -> None:
+        """Take note of what is quadratic in the predictor's step."""
+        change = self.gram.unfold(affine.folded) + self.state.apart
+        self.dq = self.gram.squared_norms(change)
+        if np.any(affine.turn.weights):
+            self.swerve = self.gram.fold(self.gram.scale_blocks(np.asarray(affine.turn.weights), change))
 
     def take(self) -> None:
         """Go the step."""
         state = self.state
         affine = self._direction([0.0 * side.slack for side in state.sides], 0.0, None)
+        self._predict(affine)
         left = self._product(affine, self._length(affine)) / self.gap
         aim = max(max(left, 0.0) ** 3 * self.mu, SETTINGS.enough * state.tol * state.value / state.count)
         targets = [
@@ -414,24 +423,26 @@ class _Step:
             if self._length(trial) < t + SETTINGS.longer * (wanted - t):
                 break
             best, t = trial, self._length(trial)
+        if not np.isfinite(t) or not bool(namespace(best.folded).all(namespace(best.folded).isfinite(best.folded))):
+            state.stuck = SETTINGS.patience  # floating point has no direction to give: the state is as good as it gets
+            return
         self._move(best, t)
 
     def _direction(self, targets: list[Array], aim: float, affine: _Direction | None) -> _Direction:
         """Return the direction in which products go to their targets, to first order."""
-        state, per = self.state, self.gram.per_column
+        state = self.state
         r = [-residual for residual in self.residuals]
         for side, target in zip(state.sides, targets, strict=True):
             r[side.part] = r[side.part] + side.sign * (target / side.slack - side.multiplier)
         pushed = self.lag
-        dq = self.gram.squared_norms(affine.folded + state.apart) if affine else 0.0
-        goal = state.mix.aim(aim, affine.turn if affine else WeightStep(), dq)
+        goal = state.mix.aim(aim, affine.turn if affine else WeightStep(), self.dq)
         pull = state.mix.pull(goal)
         if pull is not None:
-            pushed = pushed + per(pull) * state.u
-            if affine:
-                pushed = pushed + per(np.asarray(affine.turn.weights)) * (affine.folded + state.apart)
+            pushed = pushed + state.spread.mixed(pull)
+            if self.swerve is not None:
+                pushed = pushed + self.swerve
         x, bias, folded = self.system.solve(self._joined(r), pushed, self.short)
-        turn = state.mix.turn(goal, self.gram.inner(state.u, folded + state.apart))
+        turn = state.mix.turn(goal, state.spread.inner(folded) + self.along)
         a, multipliers = self._shared(x, r), []
         xp, fall = namespace(x), 0.0 * x
         for side, target in zip(state.sides, targets, strict=True):
@@ -486,11 +497,12 @@ class _Step:
         for side, moved in zip(state.sides, self._moved(d, t), strict=True):
             side.slack, side.multiplier = moved
         state.bias += t * d.bias
-        state.u = state.u + t * (d.folded + state.apart)
+        state.u = state.u + t * (gram.unfold(d.folded) + state.apart)
+        state.spread = gram.spread(state.u)
         state.apart = (1.0 - t) * state.apart
         state.mix.move(d.turn, t)
         state.mix.update(gram.squared_norms(state.u))
-        state.f = gram.matvec(gram.per_column(state.mix.weights) * state.u)
+        state.f = gram.basis.matvec(state.spread.mixed(state.mix.weights))
         state.stuck = state.stuck + 1 if t < SETTINGS.stuck else 0
         state.rough = state.rough and not self.system.failed
         self._measure()

@@ -340,10 +340,10 @@ def _goal(problem: Problem, state: NewtonState, jacobian: np.ndarray) -> tuple[A
         z = gram.per_column(model.weights) * gram.rmatvec(slope)
     z = gram.fold(z)
     close = min(max(SETTINGS.close * state.gap, SETTINGS.tight), SETTINGS.loose) * float(z @ z) ** 0.5
-    system = Reduced(gram, u, model.weights, jacobian, theta, close, state.rough, problem.bias)
-    state.beta, level, folded = system.solve(f, behind, 0.0, -slope)
+    system = Reduced(gram, gram.spread(u), model.weights, jacobian, theta, close, state.rough, problem.bias)
+    state.beta, level, folded = system.solve(f, gram.fold(behind), 0.0, -slope)
     state.rough = state.rough and not system.failed
-    return folded, level
+    return gram.unfold(folded), level
 
 
 def _bent(gram: FactorGram, model: Model, jacobian: np.ndarray, x: Array) -> Array:

@@ -10,6 +10,7 @@ import numpy as np
 from ..arrays import Array, cholesky, device_of, like, lower_root, namespace
 from ..compiled.features import matvec, rmatvec
 from ..grams import FactorGram
+from ..grams.base import Spread
 from ..problem import Problem
 from .base import factors
 
@@ -52,6 +53,8 @@ class Reduced:
 
     Parameters
     ----------
+    spread : Spread
+        u, kernel by kernel.
     close : float
         Largest error of ``S V'x``, in Euclidean norm, that a solution may have.
     rough : bool, default=True
@@ -63,7 +66,7 @@ class Reduced:
     def __init__(
         self,
         gram: FactorGram,
-        u: Array,  # (D,)
+        spread: Spread,
         weights: np.ndarray,  # (m,)
         jacobian: np.ndarray,  # (m, m)
         theta: Array,  # (n,)
@@ -75,13 +78,13 @@ class Reduced:
         self.basis = gram.basis
         self.total = self._mass(theta)
         self.sums: Array = None if self.basis.costly else self.basis.rmatvec(theta)
-        self.root = root_of_curvature(gram, u, weights, jacobian)
+        self.root = root_of_curvature(gram, spread, weights, jacobian)
         self.exact = False  # whether the matrix factored is that of all samples, in double precision
         self.curved, inverse = self._factored(rough)
         self.failed = inverse is None  # whether a better matrix would have helped
         if inverse is None:
             self.curved, inverse = self._factored(rough=False)
-        v = gram.fold(gram.scale_blocks(np.maximum(weights, 0.0), u))
+        v = spread.mixed(np.maximum(weights, 0.0))
         self.exact = self.exact and inverse is not None and close >= SETTINGS.trusted * _norm(v)
         self.inverse: Product = inverse or (lambda z: z)
 
@@ -121,16 +124,15 @@ class Reduced:
     def solve(
         self,
         r: Array,  # (n,)
-        p: Array,  # (D,)
+        p: Array,  # (r,)
         s: float,
         c: Array | float = 0.0,  # (n,)
     ) -> tuple[Array, float, Array]:
-        """Return x, the level b and ``V'x``."""
+        """Return x, the level b and the sums ``Q'x`` of the basis, where p is too."""
         xp, theta = namespace(r), self.theta
         weighted = theta * r + c
         excess = float(xp.sum(weighted)) - s
-        known, p = self.basis.rmatvec(weighted), self.gram.fold(p)
-        centred = known - self.sums * (excess / self.total)
+        centred = self.basis.rmatvec(weighted) - self.sums * (excess / self.total)
         z = self.inverse(self.root.gather(centred - self.curved(p)))
         t = p + self.root.scatter(z)
         lifted = self.basis.matvec(t)
@@ -139,7 +141,7 @@ class Reduced:
         else:
             z, lifted, folded = self._corrected(z, lifted, weighted, excess)
         level = (excess - float(xp.sum(theta * lifted))) / self.total
-        return weighted - theta * (lifted + level), level, self.gram.unfold(folded)
+        return weighted - theta * (lifted + level), level, folded
 
     def _corrected(self, z: Array, lifted: Array, weighted: Array, excess: float) -> tuple[Array, Array, Array]:
         """Conjugate gradients from z, preconditioned by the factored matrix: z, ``Q (p + L z)`` and ``Q'x``."""
@@ -178,9 +180,10 @@ class Reduced:
 class _SplitRoot:
     """A root of ``diag(w) + 2 U J U'``, where every column of the features belongs to one kernel."""
 
-    def __init__(self, gram: FactorGram, u: Array, weights: np.ndarray, jacobian: np.ndarray):
+    def __init__(self, gram: FactorGram, spread: Spread, weights: np.ndarray, jacobian: np.ndarray):
         self.straight = gram.per_column(np.sqrt(np.maximum(weights, 0.0)))
-        self.bend = u[:, None] * gram.asarray(np.repeat(_root(2.0 * jacobian), gram.ranks, axis=0))  # (D, rank of J)
+        bend = np.repeat(_root(2.0 * jacobian), gram.ranks, axis=0)  # (D, rank of J)
+        self.bend = spread.u[:, None] * gram.asarray(bend)
 
     def scatter(self, z: Array) -> Array:
         """Return ``L z``."""
@@ -208,8 +211,8 @@ class _SplitRoot:
 class _WholeRoot:
     """A root of ``S_w + 2 [S_k z] J [S_k z]'``, where kernels share a basis: of its size, however many they are."""
 
-    def __init__(self, core: Array, gram: FactorGram, u: Array, jacobian: np.ndarray):
-        xp, g = namespace(core), gram.outputs(u)
+    def __init__(self, core: Array, gram: FactorGram, spread: Spread, jacobian: np.ndarray):
+        xp, g = namespace(core), spread.table
         self.L = lower_root(core + (g @ gram.asarray(2.0 * jacobian)) @ xp.matrix_transpose(g))
 
     def scatter(self, z: Array) -> Array:
@@ -223,11 +226,11 @@ class _WholeRoot:
 
 
 def root_of_curvature(
-    gram: FactorGram, u: Array, weights: np.ndarray, jacobian: np.ndarray
+    gram: FactorGram, spread: Spread, weights: np.ndarray, jacobian: np.ndarray
 ) -> _SplitRoot | _WholeRoot:
     """Return L with ``L L'`` the curvature of ``h(||u_1||^2, .., ||u_m||^2)`` in the basis of the kernels."""
     core = gram.core(np.maximum(weights, 0.0))
-    return _SplitRoot(gram, u, weights, jacobian) if core is None else _WholeRoot(core, gram, u, jacobian)
+    return _SplitRoot(gram, spread, weights, jacobian) if core is None else _WholeRoot(core, gram, spread, jacobian)
 
 
 def _between_samples(

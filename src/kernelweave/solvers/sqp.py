@@ -102,7 +102,8 @@ class SQP(Solver):
         state.lower, state.upper = max(state.lower, certificate.lower), min(state.upper, certificate.upper)
         width, size = max(state.upper - state.lower, 0.0), abs(state.upper)
         state.helped = width < SETTINGS.progress * before
-        goal = max(SETTINGS.spare * state.tol * size, min(SETTINGS.part * width, SETTINGS.start * abs(state.lower)))
+        first = SETTINGS.first_goal(state.q.size) * abs(state.lower)
+        goal = max(SETTINGS.spare * state.tol * size, min(SETTINGS.part * width, first))
         least = SETTINGS.least_goal * size
         if state.still and state.goal <= least:
             return Status.STALLED

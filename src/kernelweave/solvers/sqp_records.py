@@ -30,6 +30,7 @@ class SQPSettings:
     margin: float = 0.05  #: distance from violation at which a sample counts as settled
     wide: float = 0.3  #: the same where a round has changed nothing
     start: float = 0.02  #: share of the dual value that the first round works towards
+    rough_start: float = 0.1  #: the same for many kernels, most of which the next round leaves out
     part: float = 0.05  #: share of the gap that the others work towards
     spare: float = 0.8  #: share of the tolerance that is always enough
     near: float = 0.03  #: share of the largest energy below it within which a kernel stays in play, at least
@@ -74,11 +75,15 @@ class SQPSettings:
     trials: int = 40  #: of either
     rounding: float = 1e-13  #: relative error of a slope: a fall that cannot be told from none is taken
     golden: int = 12  #: trials of the primal's scale
-    share: float = 0.15  #: of the stored kernels' bytes that the block may take
+    share: float = 0.08  #: of the stored kernels' bytes that the block may take
     least: int = 2**25  #: bytes that it always may
     tables: float = 0.5  #: share of the memory that the combined kernel may take on demand; columns have the rest
     few_rows: int = 100  #: samples whose combined kernel is always allowed
     batch: int = 128  #: rows computed at a time on demand
+
+    def first_goal(self, kernels: int) -> float:
+        """Return the share of the dual value that the first round works towards."""
+        return self.rough_start if kernels > self.many else self.start
 
 
 SETTINGS = SQPSettings()
@@ -158,7 +163,8 @@ class SQPState:
     judge: bool = False  # whether to be judged before anything else
     helped: bool = True  # whether the last round narrowed the bounds
     wary: bool = False  # whether the last round was misled by the kernels it left out
-    buffer: np.ndarray = field(default_factory=lambda: np.empty(0))
+    buffer: np.ndarray = field(default_factory=lambda: np.empty(0))  # of the block's entries
+    table: np.ndarray = field(default_factory=lambda: np.empty(0))  # of the combined kernel's rows
     block: Block = field(init=False)
     local: Local = field(init=False)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..grams import CachedGram, EntryGram
@@ -126,9 +128,16 @@ def open_round(
         kernels, state.box.take(samples), penalty, state.beta[samples],
         state.g[np.ix_(samples, kernels)], state.q[kernels],
         state.diagonal[np.ix_(samples, kernels)], np.searchsorted(block.kernels, kernels),
-        np.empty((u, u), dtype=dtype), np.zeros(u, dtype=bool),
+        _table(problem, state, u, dtype), np.zeros(u, dtype=bool),
         np.arange(u) if block.whole else np.full(u, -1), np.zeros(1, dtype=np.int64),
     )  # fmt: skip
+
+
+def _table(problem: Problem, state: SQPState, size: int, dtype: Any) -> np.ndarray:
+    """Return room for the combined kernel of a round: that of the last one, as fresh memory costs time."""
+    if state.table.size < size**2 or state.table.dtype != dtype:
+        state.table = np.empty(max(largest_set(problem, state.tol), size) ** 2, dtype=dtype)
+    return state.table[: size**2].reshape(size, size)
 
 
 def _block(problem: Problem, state: SQPState, samples: np.ndarray, kernels: np.ndarray, stored: np.ndarray) -> Block:

@@ -15,6 +15,8 @@ from ..problem import Problem
 from .base import combinable
 from .sqp_records import SETTINGS, Block, Local, SQPState
 
+CLOSE = 4.0 * float(np.finfo(float).eps)  # of the size of duals: what their sum may be off by
+
 # -- Newton's steps --
 
 
@@ -209,16 +211,28 @@ class _Programme:
 
 
 def _cut_off(wanted: np.ndarray, low: np.ndarray, high: np.ndarray, total: float) -> np.ndarray:
-    """Return the point between bounds nearest to ``wanted`` whose sum is ``total``, by halving the shift it takes."""
-    size = float(np.max(np.abs(wanted - np.clip(wanted, low, high)), initial=0.0))
+    """Return the point between bounds nearest to ``wanted`` whose sum is ``total``.
+
+    It is ``wanted`` less a shift, cut off: Newton's method on the sum, which is piecewise linear in the shift, or
+    halving where that leads out of where the shift is.
+    """
+    moved = np.clip(wanted, low, high)
+    size = float(np.max(np.abs(wanted - moved), initial=0.0))
     if size == 0.0:
         return wanted
-    down, up = -size * wanted.size, size * wanted.size
+    down, up, shift = -size * wanted.size, size * wanted.size, 0.0
     for _ in range(100):
-        shift = 0.5 * (down + up)
-        excess = float(np.clip(wanted - shift, low, high).sum()) - total
+        excess = float(moved.sum()) - total
+        if abs(excess) <= CLOSE * float(np.abs(moved).sum()):
+            break
         down, up = (shift, up) if excess > 0 else (down, shift)
-    return np.clip(wanted - shift, low, high)
+        between = int(np.count_nonzero((moved > low) & (moved < high)))
+        last, shift = shift, shift + excess / between if between else np.inf
+        shift = shift if down < shift < up else 0.5 * (down + up)
+        if shift == last:
+            break
+        moved = np.clip(wanted - shift, low, high)
+    return moved
 
 
 @dataclass
@@ -362,7 +376,7 @@ def _first_goal(state: SQPState) -> float:
     """
     local = state.local
     small = local.g.shape == state.g.shape and local.q.size <= SETTINGS.many
-    share = SETTINGS.spare * state.tol if small else SETTINGS.start
+    share = SETTINGS.spare * state.tol if small else SETTINGS.first_goal(state.q.size)
     loss = float(local.box.linear @ local.beta - local.box.kink @ np.abs(local.beta))
     return share * max(abs(loss), 0.5 * float(local.penalty.weights(local.q) @ local.q))
 
