@@ -469,7 +469,7 @@ def dense_answer(V, u, weights, jacobian, theta, r, p, s):
 @pytest.mark.parametrize("penalty", [penalties.Lp(1.3), penalties.MoreauYosida(), penalties.Fixed()], ids=label)
 def test_reduced_solves_the_whole_system(xp, rng, penalty, rough):
     gram, V, u, weights, jacobian, theta = drawn_system(xp, rng, penalty=penalty)
-    system = Reduced(gram, gram.asarray(u), weights, jacobian, gram.asarray(theta), 1e-11, rough)
+    system = Reduced(gram, gram.spread(gram.asarray(u)), weights, jacobian, gram.asarray(theta), 1e-11, rough)
     for _ in range(3):
         r, p, s = rng.normal(size=60), rng.normal(size=D), rng.normal()
         x, bias, folded = system.solve(gram.asarray(r), gram.asarray(p), s)
@@ -484,7 +484,7 @@ def test_reduced_solves_the_whole_system(xp, rng, penalty, rough):
 @pytest.mark.parametrize("close", [1.0, 1e-2, 1e-5])
 def test_reduced_is_as_close_as_asked(xp, rng, close):
     gram, V, u, weights, jacobian, theta = drawn_system(xp, rng)
-    system = Reduced(gram, gram.asarray(u), weights, jacobian, gram.asarray(theta), close)
+    system = Reduced(gram, gram.spread(gram.asarray(u)), weights, jacobian, gram.asarray(theta), close)
     r, p = rng.normal(size=60), rng.normal(size=D)
     _, _, folded = system.solve(gram.asarray(r), gram.asarray(p), 0.5)
     expected, _, S = dense_answer(V, u, weights, jacobian, theta, r, p, 0.5)
@@ -494,7 +494,7 @@ def test_reduced_is_as_close_as_asked(xp, rng, close):
 def test_reduced_in_single_precision_is_corrected(rng):
     _, V, u, weights, jacobian, theta = drawn_system(np, rng)
     single = LowRankGram(V.astype(np.float32), RANKS)
-    system = Reduced(single, u, weights, jacobian, theta, 1e-10)
+    system = Reduced(single, single.spread(u), weights, jacobian, theta, 1e-10)
     r, p = rng.normal(size=60), rng.normal(size=D)
     x, _, _ = system.solve(r, p, 0.0)
     expected, _, _ = dense_answer(V.astype(np.float32).astype(float), u, weights, jacobian, theta, r, p, 0.0)

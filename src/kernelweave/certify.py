@@ -269,7 +269,9 @@ def _between(value: Callable[[float], float], places: tuple[Place, Place, Place]
     for trial in range(TRIALS):
         left, right = b[0] - a[0], c[0] - b[0]
         most = max((a[1] - b[1]) / left * right, (c[1] - b[1]) / right * left)
-        if not most > max(CENT * (b[1] - lower), PRECISION * abs(b[1])) or b[1] - lower <= ENOUGH * abs(b[1]):
+        if not most > max(CENT * (b[1] - lower), PRECISION * abs(b[1])):
+            break
+        if trial and b[1] - lower <= ENOUGH * abs(b[1]):  # one parabola is exact to more than values tell
             break
         t = _bottom(a, b, c)
         if trial % 2 or not a[0] < t < c[0] or t == b[0]:
@@ -282,7 +284,7 @@ def _between(value: Callable[[float], float], places: tuple[Place, Place, Place]
             a, b, c = (a, new, b) if t < b[0] else (b, new, c)
         else:
             a, c = (new, c) if t < b[0] else (a, new)
-    return min(place[::-1] for place in (a, b, c))
+    return min((b, a, c), key=lambda place: place[1])[::-1]  # the middle one where they are alike
 
 
 def _bottom(a: Place, b: Place, c: Place) -> float:
