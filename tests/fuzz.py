@@ -31,8 +31,7 @@ from kernelweave import kernels as K
 from kernelweave import penalties as P
 
 LIMIT = 20.0  # seconds of CPU for a fit
-GRACE = 2.0  # seconds of CPU that a fit may take beyond the time it was given: steps and judgements are finished,
-VOTES = 6.0  # by boosted models those of each kernel, class and fold: up to some two hundred
+GRACE = 2.0  # seconds of CPU that a fit may take beyond the time it was given: steps and judgements are finished
 LONG = np.longdouble
 EPS = 2.3e-16
 REFUSALS = (ValueError, TypeError)
@@ -541,8 +540,7 @@ def outcome(spec, limit=LIMIT, spoil=None):
             return "fault" if faults else "not converged", faults, np.inf, seconds
         status = model.status_ if isinstance(model.status_, str) else " ".join(sorted(set(model.status_)))
         gap = float(model.dual_gap_)
-        grace = VOTES if face_of(spec) == "boosted" else GRACE
-        if time_of(spec) is not None and seconds > time_of(spec) + grace and not faults:
+        if time_of(spec) is not None and seconds > time_of(spec) + GRACE and not faults:
             return "too long", [f"max_time={time_of(spec)} took {seconds:.1f} s"], gap, seconds
         how = "fault" if faults else "converged" if gap <= spec["tol"] else "not converged"
         return how, faults or [status], gap, seconds
@@ -656,8 +654,9 @@ def record(path, run_of, command):
         "# Random problems", "",
         "`make fuzz MINUTES=10` fits random problems of all tasks, losses, penalties, solvers and representations, and",
         "judges every certificate by code that shares nothing with the library. A fault is a wrong bound, a NaN or a",
-        f"negative weight; too long is more than {LIMIT:g} s of CPU; an exception is any but `ValueError` and "
-        "`TypeError`.",
+        f"negative weight; too long is more than {LIMIT:g} s of CPU, or {GRACE:g} s beyond the time that a fit was "
+        "given; an",
+        "exception is any but `ValueError` and `TypeError`.",
         f"All runs: {number} problems, {hours:.2f} hours of CPU, the slowest fit {slowest:.1f} s.", "",
         *table(totals), "", "Runs:", "",
         *(f"- `{one['command']}`: {one['number']} problems" for one in runs), "",
