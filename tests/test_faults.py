@@ -117,6 +117,11 @@ ONCE = {
         "C": 551555.9255084617, "loss": "cox", "penalty": "spectral", "normalize": None, "labels": "random",
         "weights": "even", "max_time": 0.5,
     },
+    "duals that seek out what single precision did": {
+        "seed": 402000309, "task": "several targets", "n": 60, "kinds": ["wide"], "scales": 1.0672409740353759,
+        "C": 42461.58353844308, "loss": "squared", "penalty": "uniform", "normalize": "center", "dtype": "float32",
+        "labels": "separable", "tol": 1e-6, "intercept": False, "dress": "fortran",
+    },
 }  # fmt: skip
 
 

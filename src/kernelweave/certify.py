@@ -141,11 +141,19 @@ def _errors(problem: Problem, beta: Array, weights: np.ndarray, energies: np.nda
             q = share * _product_bound(diagonal, whole, degree)
         elif gram is problem.gram:
             q = share * to_host(whole @ xp.sqrt(_powered(diagonal, 1))) ** 2
-        if gram.rounded and degree == 1:  # which makes kernels of low rank indefinite
-            q = q + gram.rounded * to_host(whole**2 @ _powered(diagonal, 1))
+        if gram.rounded:  # which makes kernels of low rank indefinite
+            q = q + _indefinite(gram.rounded, problem.n) * to_host(whole**2 @ _powered(diagonal, 1))
     columns = size @ xp.abs(beta)
     f = share * (size * columns if beta.ndim == 1 else size[:, None] * columns[None, :])
     return Errors(share, q, f)
+
+
+def _indefinite(rounded: float, n: int) -> float:
+    """Return how far below zero eigenvalues may be after entries of size one were rounded, either way, by such a share.
+
+    By the semicircle law: twice the root of n times the spread of an even distribution, and duals seek them out.
+    """
+    return rounded * (1.0 + 2.0 * (n / 3.0) ** 0.5)
 
 
 def _product_bound(diagonal: Array, whole: Array, degree: int) -> float:
