@@ -27,7 +27,7 @@ from kernelweave import DenseGram, Problem, penalties, solve
 from kernelweave import kernels as K
 from kernelweave.assemble import Options, from_samples, squared_sum
 from kernelweave.assemble.combined import GatedSum
-from kernelweave.estimators.nonconvex import MODELS
+from kernelweave.estimators.nonconvex import MODELS, SLOW, Walk
 from kernelweave.penalties import SpectralNorm
 from kernelweave.problem import Stationarity, Status
 from kernelweave.solvers import svm
@@ -460,3 +460,13 @@ def test_columns_held_at_zero_do_not_shorten_the_steps():
     model = kw.recipe("gmkl").fit(X, X[:, 0] * X[:, 1] > 0)
     assert model.stationarity_ <= model.tol
     assert model.n_iter_ < 300
+
+
+def test_a_descent_that_hardly_descends_is_ended():
+    walk = Walk(None, None, tol=1e-3, max_iter=1000)
+    walk.history.upper = [1.0 - 1e-5 * k for k in range(SLOW + 1)]
+    assert not walk.slow()  # each step is ten times what one at tol would promise
+    walk.history.upper += [walk.history.upper[-1] * (1.0 - 1e-8 * k) for k in range(SLOW)]
+    assert not walk.slow()
+    walk.history.upper.append(walk.history.upper[-1])
+    assert walk.slow()

@@ -75,6 +75,7 @@ class Candidate:
 
 AUTO = (
     Candidate("uniform", name="average"),
+    Candidate("uniform", EffectiveDimension(1.0), "average by dimension"),
     Candidate(Lp(4 / 3), name="lp"),
     Candidate(L1(), EffectiveDimension(1.0), "l1 by dimension"),
     Candidate(L1(), TailSum(10), "l1 by tail"),

@@ -50,6 +50,7 @@ COMPARED = 2**22  # entries of X up to which copies of samples are looked for
 LEAST_GAP = 1e-13  # least relative gap of an SVM that floating point can give
 ARMIJO = 1e-4  # share of the fall that the gradient promises with which a step is content
 SHORTER = 0.25  # factor of a step that was too long
+SLOW = 20  # steps that must lower the objective by more than one at tol would promise
 LONGEST = 1e10  # factor by which a step may differ from the first one
 
 
@@ -111,6 +112,8 @@ class Walk:
                 return Status.UNTRAINED
             if self.violation(here) <= self.tol:
                 return Status.STATIONARY
+            if self.slow():
+                return Status.KINK
             there = self.forward(here, step)
             if isinstance(there, Status):
                 return there
@@ -145,6 +148,11 @@ class Walk:
             if -share * slope <= LEAST_GAP * here.value:
                 return Status.KINK
         return Status.STEEP
+
+    def slow(self) -> bool:
+        """Whether the last steps hardly lowered the objective, though the gradient promises more: it has kinks here."""
+        values = self.history.upper[-SLOW - 1 :]
+        return len(values) > SLOW and values[0] - values[-1] <= self.tol**2 * values[-1]
 
     def violation(self, place: Place) -> float:
         """Return the root of the fall that a projected unit step on the objective's logarithm promises."""
