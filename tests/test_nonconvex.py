@@ -466,7 +466,7 @@ def test_a_descent_that_hardly_descends_is_ended():
     walk = Walk(None, None, tol=1e-3, max_iter=1000)
     walk.history.upper = [1.0 - 1e-5 * k for k in range(SLOW + 1)]
     assert not walk.slow()  # each step is ten times what one at tol would promise
-    walk.history.upper += [walk.history.upper[-1] * (1.0 - 1e-8 * k) for k in range(SLOW)]
-    assert not walk.slow()
+    walk.history.upper += [walk.history.upper[-1] * (1.0 - 1e-8 * k) for k in range(1, SLOW)]
+    assert not walk.slow()  # the first of the last twenty-one was still one of those
     walk.history.upper.append(walk.history.upper[-1])
     assert walk.slow()
