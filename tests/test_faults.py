@@ -122,6 +122,11 @@ ONCE = {
         "C": 42461.58353844308, "loss": "squared", "penalty": "uniform", "normalize": "center", "dtype": "float32",
         "labels": "separable", "tol": 1e-6, "intercept": False, "dress": "fortran",
     },
+    "logistic loss without an intercept at huge costs": {
+        "seed": 502000462, "task": "one against the rest", "n": 200, "kinds": ["constant", "nearly singular"],
+        "scales": 6.237985812179708, "C": 5.545426e-06, "loss": "logistic", "penalty": "spectral",
+        "normalize": "center", "labels": "random", "tol": 0.01, "intercept": False, "dress": "fortran", "which": 621,
+    },
 }  # fmt: skip
 
 

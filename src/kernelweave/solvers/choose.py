@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..grams import BankGram, CombinableGram, FactorGram, TensorGram
+from ..losses.base import BoundLoss
 from ..problem import Problem
 from .active import ActiveKernels
 from .ascent import Ascent
@@ -32,7 +33,7 @@ class ChoiceSettings:
 
     light: float = 10.0  #: heft up to which single coordinates get there soon
     rough: float = 30.0  #: heft beyond which passes over single samples become too many
-    heavy: float = 1e5  #: heft beyond which the interior point is no longer the quickest on many features
+    heavy: float = 1e5  #: heft beyond which the interior point is not the quickest on many features, nor Newton robust
     hard: float = 1e3  #: heft from which kernels of low rank are taken apart into features
     size: int = 3000  #: samples up to which that is looked into
     many: int = 10**6  #: entries of the features below which every solver is quick, and the most robust is taken
@@ -116,8 +117,8 @@ def _on_factors(problem: Problem, tol: float) -> Solver:
         return _rows_or_table(problem)
     if host and loss.quadratic and factors(problem).columns >= SETTINGS.slim * problem.n:
         return SQP()  # kernels between samples are the smaller side
-    if loss.smooth and (not loss.quadratic or not loss.box.bounded):
-        return Newton() if host or factors(problem).columns > SETTINGS.wide else NewtonCG()
+    if _is_smooth(loss):
+        return _newton(problem) if host or factors(problem).columns > SETTINGS.wide else NewtonCG()
     if not host or problem.dual_sum:
         return Interior()
     n, columns = problem.n, factors(problem).columns
@@ -129,11 +130,25 @@ def _on_factors(problem: Problem, tol: float) -> Solver:
     return SsNAL() if large and _fits(SsNAL(), problem) else Interior()
 
 
+def _is_smooth(loss: BoundLoss) -> bool:
+    """Whether Newton's method has a curvature everywhere, of a loss with one decision value a sample."""
+    return loss.smooth and not loss.several and (not loss.quadratic or not loss.box.bounded)
+
+
+def _newton(problem: Problem) -> Solver:
+    """Return Newton's method: on blocks, or on duals where exponentials of huge costs leave blocks no curvature."""
+    huge = _heft(problem) > SETTINGS.heavy and not problem.loss.quadratic
+    return NewtonCG() if huge and problem.penalty.smooth and _fits(NewtonCG(), problem) else Newton()
+
+
 def _rows_or_table(problem: Problem) -> Solver:
     """Return single rows of duals for small costs, Newton's steps on a square of samples for large ones."""
     if problem.bias or (problem.loss.several and problem.loss.elementwise):
         return Ascent()
-    if _heft(problem) <= SETTINGS.rough or problem.n > SETTINGS.square:
+    heavy = _heft(problem) > SETTINGS.rough
+    if heavy and _is_smooth(problem.loss):
+        return _newton(problem)
+    if not heavy or problem.n > SETTINGS.square:
         return Coordinate() if problem.loss.quadratic else Rows()
     return Ascent()
 
