@@ -127,6 +127,12 @@ ONCE = {
         "scales": 6.237985812179708, "C": 5.545426e-06, "loss": "logistic", "penalty": "spectral",
         "normalize": "center", "labels": "random", "tol": 0.01, "intercept": False, "dress": "fortran", "which": 621,
     },
+    "products of kernels in single precision": {
+        "seed": 513001636, "task": "regression", "n": 45, "loss": "quantile", "penalty": "spectral", "dtype": "float32",
+        "kinds": ["copy", "zero", "copy", "columns", "constant", "linear"], "C": 743.263978545846, "scales": 0.0,
+        "normalize": "dimension", "weights": "even", "labels": "separable", "tol": 0.01, "face": "functions",
+        "which": 652, "dress": "objects",
+    },
 }  # fmt: skip
 
 

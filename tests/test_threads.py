@@ -3,12 +3,15 @@
 import logging
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
+import threadpoolctl
 
-from kernelweave import DenseGram, Problem, losses, penalties, solve
-from kernelweave.compiled import threads
+import kernelweave as kw
+from kernelweave import DenseGram, Problem, losses, penalties, solve, threads
+from kernelweave.grams import lowrank
 
 
 @pytest.fixture
@@ -63,6 +66,49 @@ def test_omp_num_threads_is_obeyed(monkeypatch):
 def test_ranges_cover_everything_once(two):
     assert threads.spread(lambda first, last: (first, last), 7, 10**9) == [(0, 3), (3, 7)]
     assert threads.spread(lambda first, last: (first, last), 1, 10**9) == [(0, 1)]
+
+
+def test_work_done_ahead_comes_in_order_with_its_errors(monkeypatch):
+    monkeypatch.setattr(threads, "count", lambda: 2)
+
+    def root(number):
+        if number == 7:
+            raise ValueError("seven")
+        return float(np.sqrt(-1.0 if number == 3 else number))  # where errors are ignored, they are on all threads
+
+    with np.errstate(invalid="ignore"):
+        for entries in (0, 10**9):
+            found = threads.in_order(root, range(9), entries)
+            np.testing.assert_array_equal([next(found) for _ in range(7)], np.sqrt([0, 1, 2, np.nan, 4, 5, 6]))
+            with pytest.raises(ValueError, match="seven"):
+                next(found)
+
+
+def test_features_on_two_threads_make_the_same_matrix(monkeypatch):
+    rng = np.random.default_rng(0)
+    monkeypatch.setattr(lowrank, "CHUNK", 100)
+    monkeypatch.setattr(threads, "PIECE", 1)
+    gram, theta = kw.grams.LowRankGram(rng.normal(size=(300, 8)), [3, 5]), rng.random(300)
+    found = []
+    for many in (1, 2):
+        monkeypatch.setattr(threads, "count", lambda many=many: many)
+        found.append(gram.weighted(theta))
+    assert np.array_equal(*found)
+    np.testing.assert_allclose(found[0], gram.features.T * theta @ gram.features, atol=1e-10)
+
+
+def test_blas_has_one_thread_until_the_last_of_those_that_asked_is_done():
+    def of_blas():
+        return [one["num_threads"] for one in threadpoolctl.threadpool_info() if one["user_api"] == "blas"]
+
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        before, first, second = of_blas(), ExitStack(), ExitStack()
+        first.enter_context(threads.one_for_blas())
+        second.enter_context(threads.one_for_blas())
+        first.close()
+        assert set(of_blas()) == {1}
+        second.close()
+        assert of_blas() == before and max(before) > 1
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

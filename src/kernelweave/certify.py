@@ -138,10 +138,13 @@ def _errors(problem: Problem, beta: Array, weights: np.ndarray, energies: np.nda
         degree = gram.degree if isinstance(gram, ProductStack) else 1
         size = xp.sqrt(_powered(diagonal @ like(diagonal, weights), degree))
         if degree > 1:
-            q = share * _product_bound(diagonal, whole, degree)
+            largest = _largest_products(diagonal, degree)
+            q = share * float(whole @ xp.sqrt(largest)) ** 2
+            if gram.rounded:  # which makes kernels of low rank indefinite
+                q += _indefinite(gram.rounded, problem.n) * float(whole**2 @ largest)
         elif gram is problem.gram:
             q = share * to_host(whole @ xp.sqrt(_powered(diagonal, 1))) ** 2
-        if gram.rounded:  # which makes kernels of low rank indefinite
+        if gram.rounded and degree == 1:
             q = q + _indefinite(gram.rounded, problem.n) * to_host(whole**2 @ _powered(diagonal, 1))
     columns = size @ xp.abs(beta)
     f = share * (size * columns if beta.ndim == 1 else size[:, None] * columns[None, :])
@@ -156,8 +159,8 @@ def _indefinite(rounded: float, n: int) -> float:
     return rounded * (1.0 + 2.0 * (n / 3.0) ** 0.5)
 
 
-def _product_bound(diagonal: Array, whole: Array, degree: int) -> float:
-    """Return the largest energy that products of kernels can have, by their diagonal, for weights of length one.
+def _largest_products(diagonal: Array, degree: int) -> Array:  # (n, m) -> (n,)
+    """Return the largest diagonal that products of kernels can have, for weights of length one.
 
     ``sum_a u_a d_a`` is at most the length of ``d`` in the norm dual to the one of the weights.
     """
@@ -165,7 +168,7 @@ def _product_bound(diagonal: Array, whole: Array, degree: int) -> float:
     largest = xp.max(_powered(diagonal, 1), axis=1)  # apart, as the powers of large numbers are too large
     relative = positive(diagonal) / (largest + (largest == 0.0))[:, None]
     lengths = largest * xp.sum(relative**dual, axis=1) ** (1.0 / dual)
-    return float(whole @ lengths ** (degree / 2)) ** 2
+    return lengths**degree
 
 
 def _bounded(gram: BasisGram, whole: Array) -> np.ndarray:  # (m,)

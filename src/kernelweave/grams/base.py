@@ -11,6 +11,8 @@ import numpy as np
 
 from ..arrays import Array, namespace, to_host
 
+SINGLE = float(np.finfo(np.float32).epsneg)  # what rounding to single precision does to a number, at most
+
 
 class GramStack(ABC):
     """``m`` kernels on ``n`` training samples.
@@ -44,7 +46,7 @@ class GramStack(ABC):
 
     @property
     def rounded(self) -> float:
-        """Share of every entry by which it may have been rounded to be stored in single precision, else zero."""
+        """Share of every entry by which it may have been rounded to single precision, else zero."""
         return 0.0
 
     @property

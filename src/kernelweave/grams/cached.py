@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from .. import threads
 from ..arrays import readable
 from ..kernels import Kernel, PreparedKernels, evaluate
-from .base import EntryGram, support_of
+from ..kernels.base import precision
+from .base import SINGLE, EntryGram, support_of
 from .factors import refuse_infinite
 
-PIECE = 2**21  # entries of one kernel computed at a time: enough rows for a matrix product to pay
+PIECE = 2**19  # entries of one kernel computed at a time: a matrix product pays, and they stay in the cache
 COMBINED = 2**28  # bytes of a combined kernel that are always allowed
 SQUARE = 2048  # side of the blocks in which products between two lists of samples are computed
 
@@ -85,6 +87,10 @@ class CachedGram(EntryGram):
         return self.X.shape[0], len(self.kernels)
 
     @property
+    def rounded(self) -> float:
+        return SINGLE if precision(self.X) == np.float32 else 0.0
+
+    @property
     def on_demand(self) -> bool:
         return True
 
@@ -143,7 +149,7 @@ class CachedGram(EntryGram):
 
         The columns are kept, unless only some rows or kernels of them are asked for.
         """
-        from ..compiled import stacks, threads
+        from ..compiled import stacks
 
         n, m = self.shape
         if rows is not None or kernels is not None or delta.ndim == 2:

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from .. import threads
 from ..arrays import readable
-from .base import EntryGram, support_of
+from .base import SINGLE, EntryGram, support_of
 
 PIECES = 16  # into which energies of many entries are divided
 
@@ -61,14 +62,14 @@ class DenseGram(EntryGram):
 
     @property
     def rounded(self) -> float:
-        return float(np.finfo(np.float32).epsneg) if self.stack.dtype == np.float32 else 0.0
+        return SINGLE if self.stack.dtype == np.float32 else 0.0
 
     @property
     def stored(self) -> tuple[np.ndarray, np.ndarray]:
         return self.stack, self.scale
 
     def energies(self, beta: np.ndarray) -> np.ndarray:
-        from ..compiled import stacks, threads
+        from ..compiled import stacks
 
         if beta.ndim == 2:
             return stacks.energies_joint(self.stack, np.ascontiguousarray(beta), support_of(beta)) * self.scale
@@ -119,7 +120,7 @@ class DenseGram(EntryGram):
         kernels: np.ndarray | None = None,  # (a,)
     ) -> np.ndarray:  # (r, a) or (c, r, a)
         """Return ``sum_i delta_i K_k[rows, i]``, reading only the columns ``index``; by default everywhere."""
-        from ..compiled import stacks, threads
+        from ..compiled import stacks
 
         n, m = self.shape
         if delta.ndim == 2:
@@ -142,7 +143,7 @@ class DenseGram(EntryGram):
     def _columns_of_each(
         self, delta: np.ndarray, index: np.ndarray, rows: np.ndarray | None, kernels: np.ndarray | None
     ) -> np.ndarray:
-        from ..compiled import stacks, threads
+        from ..compiled import stacks
 
         assert self.each is not None
         n, m = self.shape

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from ..arrays import (
     symmetric_product,
     to_host,
 )
+from ..threads import in_order
 from .base import CombinableGram, FactorGram
 
 CHUNK = 2**22  # entries of the features worked on at a time on the computer's own processor
@@ -133,10 +134,20 @@ class LowRankGram(FactorGram, CombinableGram):
         root = xp.sqrt(theta)
         kind = self.features.dtype if rough else xp.float64
         total = xp.zeros((self.features.shape[1],) * 2, dtype=xp.float64, device=device_of(theta))
-        for piece in self.chunks(rows):
+
+        def product(piece: Any) -> Array:
             block = self._scaled(_part(self.features, piece), xp.astype(_part(root, piece), kind))
-            total = total + xp.astype(symmetric_product(block), xp.float64)
+            return xp.astype(symmetric_product(block), xp.float64)
+
+        for part in self._each(product, self.chunks(rows)):
+            total = total + part
         return total
+
+    def _each(self, work: Callable[[Any], Array], pieces: Iterator[Any]) -> Iterator[Array]:
+        """Yield what work makes of pieces of the features, on several threads of the computer's own processor."""
+        if not is_numpy(self.features):
+            return map(work, pieces)
+        return in_order(work, pieces, min(CHUNK, self.features.size))
 
     def _scaled(self, V: Array, root: Array) -> Array:
         """Return the rows of V, each times its entry of ``root``, in the higher precision of the two."""

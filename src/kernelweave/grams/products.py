@@ -65,6 +65,10 @@ class ProductGram(ProductStack):
         return n, m + self.linear_terms
 
     @property
+    def rounded(self) -> float:
+        return self.degree * self.base.rounded
+
+    @property
     def explicit(self) -> bool:
         return False
 

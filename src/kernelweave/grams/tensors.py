@@ -9,7 +9,7 @@ import numpy as np
 
 from ..arrays import Array, cast, device_of, dtype_name, like, namespace, readable, to_host
 from ..kernels import Kernel, evaluate
-from .base import GramStack
+from .base import SINGLE, GramStack
 from .dense import DenseGram
 from .lowrank import LowRankGram
 from .maps import pieces, take_rows
@@ -68,6 +68,10 @@ class TensorGram(GramStack):
     @property
     def shape(self) -> tuple[int, int]:
         return self.X.shape[0], len(self.kernels)
+
+    @property
+    def rounded(self) -> float:
+        return SINGLE if dtype_name(self.X) == "float32" else 0.0
 
     @property
     def storage(self) -> str:

@@ -21,6 +21,7 @@ from ..certify import certify
 from ..grams import CombinableGram, EntryGram, FactorGram, GramStack
 from ..losses.base import MARGIN, SOFTMAX, BoundLoss, DualTerms
 from ..problem import Certificate, History, Point, Problem, Solution, Status
+from ..threads import one_for_blas
 
 Callback = Callable[[int, Certificate, Point], Any]
 
@@ -521,7 +522,7 @@ def solve_quietly(
     if isinstance(solver, str) and solver == "auto" and max_time is None:
         run.waits = WAIT + WAIT_EACH * float(problem.n) ** 2 * problem.gram.shape[1]
     try:
-        with until(np.inf if max_time is None else run.began + max_time):
+        with one_for_blas(), until(np.inf if max_time is None else run.began + max_time):
             status = run.go(duals, weights, tol, max_iter)
     except KeyboardInterrupt:
         if run.state is None:

@@ -33,7 +33,7 @@ class ChoiceSettings:
 
     light: float = 10.0  #: heft up to which single coordinates get there soon
     rough: float = 30.0  #: heft beyond which passes over single samples become too many
-    heavy: float = 1e5  #: heft beyond which the interior point is not the quickest on many features, nor Newton robust
+    heavy: float = 1e5  #: heft beyond which the interior point is no longer the quickest on many features
     hard: float = 1e3  #: heft from which kernels of low rank are taken apart into features
     size: int = 3000  #: samples up to which that is looked into
     many: int = 10**6  #: entries of the features below which every solver is quick, and the most robust is taken
@@ -118,7 +118,7 @@ def _on_factors(problem: Problem, tol: float) -> Solver:
     if host and loss.quadratic and factors(problem).columns >= SETTINGS.slim * problem.n:
         return SQP()  # kernels between samples are the smaller side
     if _is_smooth(loss):
-        return _newton(problem) if host or factors(problem).columns > SETTINGS.wide else NewtonCG()
+        return Newton() if host or factors(problem).columns > SETTINGS.wide else NewtonCG()
     if not host or problem.dual_sum:
         return Interior()
     n, columns = problem.n, factors(problem).columns
@@ -135,19 +135,13 @@ def _is_smooth(loss: BoundLoss) -> bool:
     return loss.smooth and not loss.several and (not loss.quadratic or not loss.box.bounded)
 
 
-def _newton(problem: Problem) -> Solver:
-    """Return Newton's method: on blocks, or on duals where exponentials of huge costs leave blocks no curvature."""
-    huge = _heft(problem) > SETTINGS.heavy and not problem.loss.quadratic
-    return NewtonCG() if huge and problem.penalty.smooth and _fits(NewtonCG(), problem) else Newton()
-
-
 def _rows_or_table(problem: Problem) -> Solver:
     """Return single rows of duals for small costs, Newton's steps on a square of samples for large ones."""
     if problem.bias or (problem.loss.several and problem.loss.elementwise):
         return Ascent()
     heavy = _heft(problem) > SETTINGS.rough
     if heavy and _is_smooth(problem.loss):
-        return _newton(problem)
+        return NewtonCG()
     if not heavy or problem.n > SETTINGS.square:
         return Coordinate() if problem.loss.quadratic else Rows()
     return Ascent()

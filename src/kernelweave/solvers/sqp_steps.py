@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from .. import threads
 from ..arrays import cholesky
 from ..losses.base import DualTerms
 from ..penalties.base import MixingPenalty
@@ -321,7 +322,6 @@ def _advance(
 
 def _block_products(block: Block, index: np.ndarray, delta: np.ndarray) -> np.ndarray:
     """Return the sum of ``delta_i`` times the kernels between sample ``index_i`` of the set and all of it."""
-    from ..compiled import threads
     from ..compiled.working_set import hold_rows, products
 
     rows, size = (block.stack, block.samples, block.kernels, block.entries, block.slot), block.samples.size

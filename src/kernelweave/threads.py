@@ -1,0 +1,108 @@
+"""Several threads for loops that read many entries: one pool, no threads within threads.
+
+Compiled loops and large operations of NumPy release Python's lock, so threads of a pool run them side by side. BLAS has
+a pool of its own, whose threads can take milliseconds to wake up for a product that takes a tenth of one, so solvers
+leave it one thread and divide what is large themselves. `OMP_NUM_THREADS` and `NUMBA_NUM_THREADS` say how many threads
+there are.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+LARGE = 4_000_000  # entries from which a second thread saves more than its start costs
+PIECE = 100_000  # entries of a piece of work from which it may be done on another thread
+
+_pool: tuple[int, int, ThreadPoolExecutor] | None = None  # process, threads, pool
+_lock = threading.Lock()
+_limits: list[Any] = []  # on the threads of BLAS, one for each that asked
+_blas: Any = None
+
+
+def count() -> int:
+    """Return how many threads a loop may have: one where it runs on a thread of somebody's pool itself."""
+    if threading.current_thread() is not threading.main_thread():
+        return 1
+    asked = [os.environ.get(name, "") for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")]
+    return max(1, min([cores(), *(int(number) for number in asked if number.isdigit())]))
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def spread(work: Callable[[int, int], Any], size: int, entries: int) -> list[Any]:
+    """Call ``work(first, last)`` on ranges that make up ``range(size)``, on as many threads as ``entries`` pay for."""
+    threads = min(count(), size, entries // (LARGE // 2))
+    if threads < 2:
+        return [work(0, size)]
+    edges = [size * part // threads for part in range(threads + 1)]
+    pool = _threads(threads)
+    others = [pool.submit(work, first, last) for first, last in pairwise(edges[1:])]
+    return [work(edges[0], edges[1]), *(other.result() for other in others)]
+
+
+def _threads(threads: int) -> ThreadPoolExecutor:
+    """Return the pool, a new one in a process that was forked off, where the threads of the old one are not."""
+    global _pool
+    with _lock:
+        if _pool is None or _pool[0] != os.getpid() or _pool[1] < threads:
+            _pool = (os.getpid(), threads, ThreadPoolExecutor(threads, thread_name_prefix="kernelweave"))
+        return _pool[2]
+
+
+def in_order(work: Callable[[Any], Any], items: Iterable[Any], entries: int) -> Iterator[Any]:
+    """Yield ``work`` of each item in their order, a few ahead on other threads if one has so many ``entries``."""
+    threads = count() if entries >= PIECE else 1
+    if threads < 2:
+        yield from map(work, items)
+        return
+    pool, ahead, ignored = _threads(threads), deque[Future[Any]](), np.geterr()
+
+    def apart(item: Any) -> Any:
+        with np.errstate(**ignored):
+            return work(item)
+
+    try:
+        for item in items:
+            ahead.append(pool.submit(apart, item))
+            if len(ahead) > threads:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
+    finally:
+        for future in ahead:
+            future.cancel()
+
+
+@contextmanager
+def one_for_blas() -> Iterator[None]:
+    """Leave BLAS one thread, in the whole process, until the last of those that asked for it is done."""
+    global _blas
+    with _lock:
+        if not _limits:
+            if _blas is None:
+                import scipy.linalg  # noqa: F401  it has a BLAS of its own, which is to be found
+                from threadpoolctl import ThreadpoolController
+
+                _blas = ThreadpoolController().select(user_api="blas")
+            _limits.append(_blas.limit(limits=1))
+        else:
+            _limits.append(None)
+    try:
+        yield
+    finally:
+        with _lock:
+            if len(_limits) == 1:
+                _limits[0].restore_original_limits()
+            _limits.pop()
