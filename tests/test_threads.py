@@ -2,6 +2,7 @@
 
 import logging
 import os
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
@@ -78,7 +79,7 @@ def test_work_done_ahead_comes_in_order_with_its_errors(monkeypatch):
 
     with np.errstate(invalid="ignore"):
         for entries in (0, 10**9):
-            found = threads.in_order(root, range(9), entries)
+            found = threads.in_order(root, range(9), entries, 2)
             np.testing.assert_array_equal([next(found) for _ in range(7)], np.sqrt([0, 1, 2, np.nan, 4, 5, 6]))
             with pytest.raises(ValueError, match="seven"):
                 next(found)
@@ -111,12 +112,39 @@ def test_blas_has_one_thread_until_the_last_of_those_that_asked_is_done():
         assert of_blas() == before and max(before) > 1
 
 
+def test_matrices_made_ahead_are_few_where_they_are_large(monkeypatch):
+    monkeypatch.setattr(lowrank, "CHUNK", 100)
+    monkeypatch.setattr(lowrank, "AHEAD", 600)
+    monkeypatch.setattr(threads, "PIECE", 1)
+    monkeypatch.setattr(threads, "count", lambda: 64)
+    for columns, most in ((4, 5), (100, 2)):
+        made, gram = [], kw.grams.LowRankGram(np.ones((100 * 20 // columns, columns)), [columns])
+        parts = gram._each(lambda piece, made=made: made.append(piece), gram.chunks())
+        next(parts)
+        parts.close()
+        assert len(made) <= most + 1
+
+
+@pytest.mark.parametrize("asked, threads_of", [("0", 1), ("²", 8), ("none", 8), ("-1", 8), (" 3 ", 3), ("4,2", 4)])
+def test_numbers_of_threads_as_they_may_be_asked_for(monkeypatch, asked, threads_of):
+    monkeypatch.setattr(threads, "cores", lambda: 8)
+    monkeypatch.delenv("NUMBA_NUM_THREADS", raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", asked)
+    assert threads.count() == threads_of
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_forked_process_gets_threads_of_its_own(two):
-    assert threads._threads(2) is threads._threads(2)
-    old, threads._pool = threads._pool, (-1, 2, None)  # as seen from a child: the pool of another process
-    assert threads._threads(2) is not None
-    threads._pool = old
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_process_forked_off_waits_for_no_thread_of_the_other():
+    threads._threads(2)
+    with threads.one_for_blas(), threads._lock:
+        child = os.fork()
+        if not child:
+            signal.alarm(10)
+            with threads.one_for_blas():
+                asked = len(threads._limits)
+            os._exit(asked != 1 or threads._threads(2).submit(int, 7).result() != 7)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_compiling_is_told_aloud_once(caplog, monkeypatch):

@@ -22,7 +22,7 @@ import numpy as np
 LARGE = 4_000_000  # entries from which a second thread saves more than its start costs
 PIECE = 100_000  # entries of a piece of work from which it may be done on another thread
 
-_pool: tuple[int, int, ThreadPoolExecutor] | None = None  # process, threads, pool
+_pool: tuple[int, ThreadPoolExecutor] | None = None  # threads, pool
 _lock = threading.Lock()
 _limits: list[Any] = []  # on the threads of BLAS, one for each that asked
 _blas: Any = None
@@ -32,8 +32,8 @@ def count() -> int:
     """Return how many threads a loop may have: one where it runs on a thread of somebody's pool itself."""
     if threading.current_thread() is not threading.main_thread():
         return 1
-    asked = [os.environ.get(name, "") for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")]
-    return max(1, min([cores(), *(int(number) for number in asked if number.isdigit())]))
+    asked = [os.environ.get(name, "").split(",")[0] for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")]
+    return max(1, min([cores(), *(int(number) for number in asked if number.strip().isdecimal())]))
 
 
 def cores() -> int:
@@ -53,17 +53,20 @@ def spread(work: Callable[[int, int], Any], size: int, entries: int) -> list[Any
 
 
 def _threads(threads: int) -> ThreadPoolExecutor:
-    """Return the pool, a new one in a process that was forked off, where the threads of the old one are not."""
+    """Return the pool, or a larger one."""
     global _pool
     with _lock:
-        if _pool is None or _pool[0] != os.getpid() or _pool[1] < threads:
-            _pool = (os.getpid(), threads, ThreadPoolExecutor(threads, thread_name_prefix="kernelweave"))
-        return _pool[2]
+        if _pool is None or _pool[0] < threads:
+            _pool = (threads, ThreadPoolExecutor(threads, thread_name_prefix="kernelweave"))
+        return _pool[1]
 
 
-def in_order(work: Callable[[Any], Any], items: Iterable[Any], entries: int) -> Iterator[Any]:
-    """Yield ``work`` of each item in their order, a few ahead on other threads if one has so many ``entries``."""
-    threads = count() if entries >= PIECE else 1
+def in_order(work: Callable[[Any], Any], items: Iterable[Any], entries: int, most: int) -> Iterator[Any]:
+    """Yield ``work`` of each item in their order, on other threads, ``most`` at most, if one has so many ``entries``.
+
+    As many are done or under way at a time, and one more.
+    """
+    threads = min(count(), most) if entries >= PIECE else 1
     if threads < 2:
         yield from map(work, items)
         return
@@ -105,4 +108,16 @@ def one_for_blas() -> Iterator[None]:
         with _lock:
             if len(_limits) == 1:
                 _limits[0].restore_original_limits()
-            _limits.pop()
+            if _limits:  # none in a process that was forked off meanwhile
+                _limits.pop()
+
+
+def _forget() -> None:
+    """Forget, in a process that was forked off, what threads of the other hold: none of them is here."""
+    global _lock, _pool
+    _lock, _pool = threading.Lock(), None
+    _limits.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

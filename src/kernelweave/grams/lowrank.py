@@ -23,6 +23,7 @@ from ..threads import in_order
 from .base import CombinableGram, FactorGram
 
 CHUNK = 2**22  # entries of the features worked on at a time on the computer's own processor
+AHEAD = 2**27  # entries of pieces and of matrices made of them that several threads may hold
 DEVICE_CHUNK = 2**27  # the same on an accelerator, where small pieces would starve it
 
 
@@ -144,10 +145,14 @@ class LowRankGram(FactorGram, CombinableGram):
         return total
 
     def _each(self, work: Callable[[Any], Array], pieces: Iterator[Any]) -> Iterator[Array]:
-        """Yield what work makes of pieces of the features, on several threads of the computer's own processor."""
+        """Yield what work makes of pieces of the features, on several threads of the computer's own processor.
+
+        That is a matrix with a row for each feature, so many features leave less threads.
+        """
         if not is_numpy(self.features):
             return map(work, pieces)
-        return in_order(work, pieces, min(CHUNK, self.features.size))
+        entries = min(CHUNK, self.features.size)
+        return in_order(work, pieces, entries, max(2, AHEAD // (entries + self.features.shape[1] ** 2)))
 
     def _scaled(self, V: Array, root: Array) -> Array:
         """Return the rows of V, each times its entry of ``root``, in the higher precision of the two."""
