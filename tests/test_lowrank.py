@@ -650,3 +650,14 @@ def test_ranks_may_be_unsigned():
 def test_costs_of_another_shape_are_refused(C):
     with pytest.raises(ValueError, match="one for each of the 4 samples"):
         Problem(LowRankGram(np.eye(4), [4]), losses.Hinge().bind(np.array([1.0, 1.0, -1.0, -1.0]), C), penalties.L1())
+
+
+@pytest.mark.parametrize("columns", [12, 300])
+@pytest.mark.parametrize("loss", [losses.Logistic(), losses.SquaredHinge(), losses.Hinge()], ids=label)
+def test_large_costs_without_a_bias_take_few_steps(loss, columns):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, columns))
+    y = np.sign(X[:, 0] + rng.normal(size=200))
+    gram = LowRankGram(X, [columns // 3] * 3)
+    problem = Problem(gram, loss.bind(y, C=1e3), penalties.L1(), dual_sum=None)
+    assert solve(problem, max_iter=30).gap <= 1e-3

@@ -34,6 +34,7 @@ class ChoiceSettings:
     light: float = 10.0  #: heft up to which single coordinates get there soon
     rough: float = 30.0  #: heft beyond which passes over single samples become too many
     heavy: float = 1e5  #: heft beyond which the interior point is no longer the quickest on many features
+    huge: float = 1e9  #: heft beyond which floating point leaves Newton's method on blocks no curvature
     hard: float = 1e3  #: heft from which kernels of low rank are taken apart into features
     size: int = 3000  #: samples up to which that is looked into
     many: int = 10**6  #: entries of the features below which every solver is quick, and the most robust is taken
@@ -113,16 +114,32 @@ def _on_factors(problem: Problem, tol: float) -> Solver:
         return NewtonCG()
     if loss.several and not host:
         return Lagrangian()
-    if host and (loss.several or not problem.bias):
+    if host and loss.several:
         return _rows_or_table(problem)
+    if host and not problem.bias:
+        return _without_bias(problem, tol)
     if host and loss.quadratic and factors(problem).columns >= SETTINGS.slim * problem.n:
         return SQP()  # kernels between samples are the smaller side
     if _is_smooth(loss):
         return Newton() if host or factors(problem).columns > SETTINGS.wide else NewtonCG()
     if not host or problem.dual_sum:
         return Interior()
-    n, columns = problem.n, factors(problem).columns
+    return _with_corners(problem, tol)
+
+
+def _without_bias(problem: Problem, tol: float) -> Solver:
+    """Return what is best with a bias too where costs are large and features few, else rows of duals."""
     heft = _heft(problem)
+    if heft <= SETTINGS.rough or factors(problem).columns >= problem.n:
+        return _rows_or_table(problem)
+    if heft > SETTINGS.huge:
+        return NewtonCG() if _is_smooth(problem.loss) else _rows_or_table(problem)
+    return Newton() if _is_smooth(problem.loss) else _with_corners(problem, tol)
+
+
+def _with_corners(problem: Problem, tol: float) -> Solver:
+    """Return the best for losses without a curvature everywhere: single coordinates, interior point or corners."""
+    n, columns, heft = problem.n, factors(problem).columns, _heft(problem)
     easy = heft <= SETTINGS.light and tol >= SETTINGS.loose and problem.penalty.smooth and n * columns >= SETTINGS.many
     if easy and _fits(Coordinate(), problem):
         return Coordinate()
@@ -139,10 +156,7 @@ def _rows_or_table(problem: Problem) -> Solver:
     """Return single rows of duals for small costs, Newton's steps on a square of samples for large ones."""
     if problem.bias or (problem.loss.several and problem.loss.elementwise):
         return Ascent()
-    heavy = _heft(problem) > SETTINGS.rough
-    if heavy and _is_smooth(problem.loss):
-        return NewtonCG()
-    if not heavy or problem.n > SETTINGS.square:
+    if _heft(problem) <= SETTINGS.rough or problem.n > SETTINGS.square:
         return Coordinate() if problem.loss.quadratic else Rows()
     return Ascent()
 
