@@ -2,8 +2,8 @@
 
 Compiled loops and large operations of NumPy release Python's lock, so threads of a pool run them side by side. BLAS has
 a pool of its own, whose threads can take milliseconds to wake up for a product that takes a tenth of one, so solvers
-leave it one thread and divide what is large themselves. `OMP_NUM_THREADS` and `NUMBA_NUM_THREADS` say how many threads
-there are.
+leave it one thread and divide themselves what is large, but for factors of matrices. `OMP_NUM_THREADS` and
+`NUMBA_NUM_THREADS` say how many threads there are.
 """
 
 from __future__ import annotations
