@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 
 from .arrays import to_host
 from .assemble import Assembly, Fold, StoredFold, check_choice, check_cost, check_number, check_whole, fold_of, rows_of
-from .assemble.complexity import LOOK, on_host
+from .assemble.complexity import LOOK, each_on_host
 from .estimators.base import MKLEstimator, PreparedFit
 from .penalties import MixingPenalty
 from .problem import Status
@@ -181,7 +181,7 @@ def stability(
         average_selected=q,
         bound=q**2 / (m * (2.0 * threshold - 1.0)),
         decoy_threshold=float(np.quantile(fake.mean(axis=0), DECOY)) if decoys else None,
-        clusters=_clusters(made, prepared.targets.weight),
+        clusters=_clusters(made),
     )
 
 
@@ -328,15 +328,14 @@ def _by_group(groups: Sequence[str | None], picked: np.ndarray) -> dict[str, flo
     }
 
 
-def _clusters(made: Assembly, weight: Any) -> np.ndarray:  # (m,)
+def _clusters(made: Assembly) -> np.ndarray:  # (m,)
     """Return a number for each kernel, the same for kernels that are alike on some samples; 0 for those left out."""
     n, kept = made.gram.shape
     rows = np.unique(np.linspace(0, n - 1, min(n, LOOK)).round().astype(np.int64))
-    gram = on_host(made.gram, rows)
-    centre = np.eye(rows.size) - 1.0 / rows.size
     flat = np.empty((kept, rows.size**2), dtype=np.float32)
-    for k, only in enumerate(np.eye(kept)):
-        kernel = centre @ gram.combine(np.arange(rows.size), only) @ centre
+    for k, kernel in enumerate(each_on_host(made.gram, rows)):
+        means = kernel.mean(axis=0)
+        kernel = kernel - means[:, None] - means + means.mean()
         flat[k] = (kernel / max(float(np.linalg.norm(kernel)), 1e-300)).ravel()
     numbers = np.zeros(len(made.names), dtype=int)
     if kept == 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -10,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..arrays import to_host
-from ..grams import BasisGram, CombinableGram, GramStack, LowRankGram, TensorGram
+from ..grams import BasisGram, CombinableGram, DenseGram, GramStack, LowRankGram, TensorGram
 
 LOOK = 500  # samples on which a kernel is looked at, at most
 SPECTRUM = 300  # the same where its eigenvalues are computed
@@ -48,9 +49,8 @@ class Complexity(BaseEstimator, ABC):
         rows = np.unique(np.linspace(0, n - 1, min(n, self._look)).round().astype(np.int64))
         share = to_host(weight)[rows].astype(float)
         share = share / share.sum()
-        seen, sizes = on_host(gram, rows), np.empty(m)
-        for k, only in enumerate(np.eye(m)):
-            kernel = seen.combine(np.arange(rows.size), only)
+        sizes = np.empty(m)
+        for k, kernel in enumerate(each_on_host(gram, rows)):
             sizes[k] = self.of(kernel / max(float(share @ np.diag(kernel)), 1e-300), share, n)
         return sizes
 
@@ -128,13 +128,16 @@ class TailSum(Complexity):
         return max(float(values[int(self.keep) :].sum()), LEAST)
 
 
-def on_host(gram: GramStack, rows: np.ndarray) -> CombinableGram:
-    """Return some samples of a Gram stack as one of NumPy."""
-    few: Any = gram.take(rows)
+def each_on_host(gram: GramStack, rows: np.ndarray) -> Iterator[np.ndarray]:  # (b, b)
+    """Yield every kernel between some samples, of NumPy."""
+    few: Any = gram
+    if not isinstance(gram, DenseGram):
+        few, rows = gram.take(rows), np.arange(rows.size)
     if isinstance(few, LowRankGram | BasisGram | TensorGram):
         few = few.to_host()
     assert isinstance(few, CombinableGram)
-    return few
+    for only in np.eye(gram.shape[1]):
+        yield few.combine(rows, only)
 
 
 _NAMES = {"dimension": EffectiveDimension, "tail": TailSum}
