@@ -325,8 +325,10 @@ def test_smo_mkl_reads_scaled_kernels_of_either_precision(p):
     best = solve(Problem(DenseGram(stack * scale), *vars_of(problem)), "sqp", tol=1e-9).certificate.upper
     for kept in (stack, stack.astype(np.float32)):
         found = solve(Problem(DenseGram(kept, scale), *vars_of(problem)), "smo-mkl", tol=1e-5)
-        assert found.converged
-        assert found.certificate.upper == pytest.approx(best, rel=2e-5)
+        sure = found.certificate
+        assert found.converged or kept.dtype == np.float32  # in which rounding alone may take more than that
+        assert sure.upper - sure.lower - sure.widened <= 1e-5 * sure.upper
+        assert sure.upper == pytest.approx(best, rel=2e-5)
 
 
 @each_p

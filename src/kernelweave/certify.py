@@ -67,6 +67,7 @@ def certify(problem: Problem, point: Point, *, trust: bool = False, rescale: boo
         q, f = problem.gram.energies_and_decision(beta, point.weights)
         errors = NO_ERRORS if trust else _errors(problem, beta, point.weights, q)
     lower, dual_scale = dual_value(problem, beta, errors.raised(q))
+    lost = dual_value(problem, beta, q)[0] - lower if errors.share else 0.0
     of_model = errors
     if point.coef is not None:
         q, f, of_model = _model(problem, point, trust)
@@ -77,7 +78,8 @@ def certify(problem: Problem, point: Point, *, trust: bool = False, rescale: boo
         below = errors.of_dual(problem, beta, dual_scale, intercept)
         above = upper - primal_value(problem, point.weights, q, f, rescale=False, at=scale)[0]
     rounding = _rounding(problem, point.weights)
-    return Certificate(lower - below, upper, scale, intercept, dual_scale, rounding, below + max(above, 0.0))
+    widened = below + max(lost, 0.0) + max(above, 0.0)
+    return Certificate(lower - below, upper, scale, intercept, dual_scale, rounding, widened)
 
 
 def _model(problem: Problem, point: Point, trust: bool) -> tuple[Any, Array, Errors]:

@@ -233,7 +233,8 @@ class EasyMKL(Weighting):
         solution = solve(Problem(gram, loss, sum_of_all), tol=self.tol)
         if solution.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
-        if not solution.converged:
+        sure = solution.certificate
+        if sure.upper - sure.lower - sure.widened > self.tol * abs(sure.upper):  # not by what rounding may do alone
             warnings.warn(
                 f"The weights of EasyMKL are known to a relative duality gap of {solution.gap:.1e}, not "
                 f"tol={self.tol:g}. {solution.status.value}",
