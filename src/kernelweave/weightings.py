@@ -234,7 +234,8 @@ class EasyMKL(Weighting):
         if solution.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         sure = solution.certificate
-        if sure.upper - sure.lower - sure.widened > self.tol * abs(sure.upper):  # not by what rounding may do alone
+        rounding = np.isfinite(sure.gap) and sure.upper - sure.lower - sure.widened <= self.tol * abs(sure.upper)
+        if not solution.converged and not rounding:  # which alone may take more than tol
             warnings.warn(
                 f"The weights of EasyMKL are known to a relative duality gap of {solution.gap:.1e}, not "
                 f"tol={self.tol:g}. {solution.status.value}",
