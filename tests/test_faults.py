@@ -25,6 +25,7 @@ import kernelweave as kw
 from kernelweave import kernels as K
 from kernelweave.assemble.memory import _of_container
 from kernelweave.compiled import cache_folder
+from kernelweave.grams.rounding import indefinite, rounding_of
 from kernelweave.problem import Status
 
 BANK = K.rbf(gamma=[0.1, 1.0, 10.0])
@@ -496,6 +497,32 @@ def test_kernels_rounded_to_single_precision_are_taken_and_others_refused_with_t
     assert kw.MKLClassifier("precomputed").fit(stack, X[:, 0] > 0).dual_gap_ <= 1e-3
     with pytest.raises(ValueError, match=r"least eigenvalue is -.* of the largest.*psd='trust'"):
         kw.MKLClassifier("precomputed").fit(stack - 0.01 * np.eye(60)[:, :, None], X[:, 0] > 0)
+
+
+@pytest.mark.parametrize("n", [40, 700])
+@pytest.mark.parametrize("offset", [0, 100])
+def test_what_computing_in_single_precision_does_to_eigenvalues_is_allowed_for(n, offset):
+    X = (drawn(n, 30)[0] + offset).astype(np.float32)
+    for kernel in (K.linear(), K.polynomial(degree=3), K.rbf(gamma=0.01), K.laplacian()):
+        bank = kernel.resolve(X) if isinstance(kernel, K.Kernel) else [one for k in kernel for one in k.resolve(X)]
+        exact = bank[0](X.astype(float))
+        root = np.sqrt(np.diagonal(exact))
+        errors = (bank[0](X) - exact) / np.outer(root, root)
+        assert -np.linalg.eigvalsh(errors)[0] <= indefinite(rounding_of(bank[:1], X), n)
+    assert rounding_of(bank, X.astype(float)) == 0.0
+
+
+def test_numbers_of_single_precision_are_known_in_double_precision_too():
+    X = drawn(60, 3)[0]
+    single = np.stack([X @ X.T, X[:, :1] @ X[:, :1].T], axis=2).astype(np.float32)
+    half = 0.5 * (single.astype(float) + np.transpose(single, (1, 0, 2)) * np.float32(1 + 1e-7))
+    rounded = kw.DenseGram(single).rounded
+    assert rounded > 0.0
+    for same in (single.astype(float), half, np.moveaxis(np.ascontiguousarray(np.moveaxis(single, 2, 0)), 0, 2)):
+        assert kw.DenseGram(same).rounded == rounded
+    counts = np.random.default_rng(0).integers(0, 1000, (60, 4))
+    for exact in (np.stack([X @ X.T], axis=2), (counts @ counts.T)[:, :, None] / 1024.0, np.ones((60, 60, 1))):
+        assert kw.DenseGram(exact).rounded == 0.0
 
 
 def test_a_nearly_constant_kernel_is_left_out_where_only_its_rest_would_count():

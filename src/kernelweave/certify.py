@@ -12,6 +12,7 @@ from scipy.optimize import minimize_scalar
 from .arrays import Array, like, namespace, positive, to_host
 from .grams import BankGram, BasisGram, GramStack, ProductStack
 from .grams.energies import Raised
+from .grams.rounding import indefinite
 from .problem import Certificate, Point, Problem
 
 PRECISION = float(np.finfo(float).eps)  # relative error of one operation
@@ -143,22 +144,14 @@ def _errors(problem: Problem, beta: Array, weights: np.ndarray, energies: np.nda
             largest = _largest_products(diagonal, degree)
             q = share * float(whole @ xp.sqrt(largest)) ** 2
             if gram.rounded:  # which makes kernels of low rank indefinite
-                q += _indefinite(gram.rounded, problem.n) * float(whole**2 @ largest)
+                q += indefinite(gram.rounded, problem.n) * float(whole**2 @ largest)
         elif gram is problem.gram:
             q = share * to_host(whole @ xp.sqrt(_powered(diagonal, 1))) ** 2
         if gram.rounded and degree == 1:
-            q = q + _indefinite(gram.rounded, problem.n) * to_host(whole**2 @ _powered(diagonal, 1))
+            q = q + indefinite(gram.rounded, problem.n) * to_host(whole**2 @ _powered(diagonal, 1))
     columns = size @ xp.abs(beta)
     f = share * (size * columns if beta.ndim == 1 else size[:, None] * columns[None, :])
     return Errors(share, q, f)
-
-
-def _indefinite(rounded: float, n: int) -> float:
-    """Return how far below zero eigenvalues may be after entries of size one were rounded, either way, by such a share.
-
-    By the semicircle law: twice the root of n times the spread of an even distribution, and duals seek them out.
-    """
-    return rounded * (1.0 + 2.0 * (n / 3.0) ** 0.5)
 
 
 def _largest_products(diagonal: Array, degree: int) -> Array:  # (n, m) -> (n,)

@@ -12,6 +12,7 @@ from ..arrays import is_foreign, kind_of
 from ..grams import CachedGram, DenseGram, GramStack
 from ..grams.dense import kernels_first
 from ..grams.factors import refuse_infinite
+from ..grams.rounding import rounding_of
 from ..kernels import Kernel, PreparedKernels, as_kernels, as_precomputed, evaluate
 from ..kernels.base import precision
 from ..kernels.missing import presence, with_absent
@@ -354,7 +355,8 @@ def assembled(
     kept = np.flatnonzero(scales)
     if kept.size < scales.size:
         stack = np.take(stack, kept, axis=2)  # samples first, whatever the order was
-    gram = DenseGram(stack, scales[kept])
+    rounded = None if kernels is None else rounding_of([kernels[k] for k in kept], X)
+    gram = DenseGram(stack, scales[kept], rounded)
     return KernelAssembly(gram, names, groups, kept, scales, None, kernels, X, bases, doubtful, has)
 
 

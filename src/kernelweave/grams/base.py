@@ -11,8 +11,6 @@ import numpy as np
 
 from ..arrays import Array, namespace, to_host
 
-SINGLE = float(np.finfo(np.float32).epsneg)  # what rounding to single precision does to a number, at most
-
 
 class GramStack(ABC):
     """``m`` kernels on ``n`` training samples.
@@ -46,7 +44,7 @@ class GramStack(ABC):
 
     @property
     def rounded(self) -> float:
-        """Share of every entry by which it may have been rounded to single precision, else zero."""
+        """Share of every entry by which it may have been rounded in single precision, each on its own; else zero."""
         return 0.0
 
     @property

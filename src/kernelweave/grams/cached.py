@@ -12,9 +12,9 @@ import numpy as np
 from .. import threads
 from ..arrays import readable
 from ..kernels import Kernel, PreparedKernels, evaluate
-from ..kernels.base import precision
-from .base import SINGLE, EntryGram, support_of
+from .base import EntryGram, support_of
 from .factors import refuse_infinite
+from .rounding import rounding_of
 
 PIECE = 2**19  # entries of one kernel computed at a time: a matrix product pays, and they stay in the cache
 COMBINED = 2**28  # bytes of a combined kernel that are always allowed
@@ -78,6 +78,7 @@ class CachedGram(EntryGram):
         self._held = np.full(room, -1)  # place -> sample
         self._used = np.zeros(room, dtype=np.int64)  # place -> when last asked for
         self._asked = self._found = self._clock = 0
+        self._rounded: float | None = None
         self._source: CachedGram | None = None  # what this is a part of, which counts its columns too
         self.sharers = 1  # solves at a time, which share the memory
         self._lock = Lock()  # several problems may share these columns on threads
@@ -88,7 +89,9 @@ class CachedGram(EntryGram):
 
     @property
     def rounded(self) -> float:
-        return SINGLE if precision(self.X) == np.float32 else 0.0
+        if self._rounded is None:
+            self._rounded = rounding_of(self.kernels, self.X)
+        return self._rounded
 
     @property
     def on_demand(self) -> bool:

@@ -9,7 +9,8 @@ import numpy as np
 
 from .. import threads
 from ..arrays import readable
-from .base import SINGLE, EntryGram, support_of
+from .base import EntryGram, support_of
+from .rounding import SINGLE, looks_single
 
 PIECES = 16  # into which energies of many entries are divided
 
@@ -32,6 +33,9 @@ class DenseGram(EntryGram):
         Symmetric in its first two axes. It is read, never changed, and copied only if it is in neither order.
     scale : ndarray of shape (m,), optional
         Each kernel is multiplied by its scale wherever it is used, without a copy.
+    rounded : float, optional
+        Share of every entry by which single precision may have changed it; by default that of writing entries down, if
+        they are numbers of that precision.
 
     Examples
     --------
@@ -41,7 +45,7 @@ class DenseGram(EntryGram):
     [5.0]
     """
 
-    def __init__(self, stack: np.ndarray, scale: np.ndarray | None = None):
+    def __init__(self, stack: np.ndarray, scale: np.ndarray | None = None, rounded: float | None = None):
         if stack.ndim != 3 or stack.shape[0] != stack.shape[1]:
             raise ValueError(f"stack must have shape (n, n, m), samples first; got {stack.shape}.")
         dtype = stack.dtype if stack.dtype in (np.float32, np.float64) else np.float64
@@ -49,6 +53,7 @@ class DenseGram(EntryGram):
         self.each = kernels_first(stack)  # (m, n, n) where kernels come one after the other
         self.stack = np.ascontiguousarray(stack) if self.each is None else stack
         self.scale = np.ones(stack.shape[2]) if scale is None else np.ascontiguousarray(scale, dtype=float)
+        self._rounded = rounded
         self._last: tuple[np.ndarray, np.ndarray] | None = None  # duals and their products, of the judge's last look
 
     @property
@@ -62,7 +67,9 @@ class DenseGram(EntryGram):
 
     @property
     def rounded(self) -> float:
-        return SINGLE if self.stack.dtype == np.float32 else 0.0
+        if self._rounded is None:
+            self._rounded = SINGLE if looks_single(self.stack) else 0.0
+        return self._rounded
 
     @property
     def stored(self) -> tuple[np.ndarray, np.ndarray]:
@@ -181,18 +188,18 @@ class DenseGram(EntryGram):
 
     def take(self, index: np.ndarray) -> DenseGram:
         """Return the stack of the samples ``index`` only (a copy)."""
-        return DenseGram(self.stack[np.ix_(index, index)], self.scale)
+        return DenseGram(self.stack[np.ix_(index, index)], self.scale, self._rounded)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_last": None}
 
     def rescaled(self, factors: np.ndarray) -> DenseGram:
         """Return the same stack, not a copy, with each kernel times its factor."""
-        return DenseGram(self.stack, self.scale * factors)
+        return DenseGram(self.stack, self.scale * factors, self._rounded)
 
     def only(self, kernels: np.ndarray) -> DenseGram:
         """Return the stack of some kernels only (a copy)."""
-        return DenseGram(self.stack[:, :, kernels], self.scale[kernels])
+        return DenseGram(self.stack[:, :, kernels], self.scale[kernels], self._rounded)
 
 
 def _columns_at(

@@ -9,10 +9,11 @@ import numpy as np
 
 from ..arrays import Array, cast, device_of, dtype_name, like, namespace, readable, to_host
 from ..kernels import Kernel, evaluate
-from .base import SINGLE, GramStack
+from .base import GramStack
 from .dense import DenseGram
 from .lowrank import LowRankGram
 from .maps import pieces, take_rows
+from .rounding import rounding_of
 
 
 class TensorGram(GramStack):
@@ -55,6 +56,7 @@ class TensorGram(GramStack):
         self.kernels, self.X, self.room = list(kernels), X, room
         self.scale = np.ones(len(self.kernels)) if scale is None else np.asarray(scale, dtype=float)
         self.matrices = self._all() if stored else None
+        self._rounded: float | None = None
 
     def _all(self) -> list[Array]:
         """Return every kernel's matrix."""
@@ -71,7 +73,9 @@ class TensorGram(GramStack):
 
     @property
     def rounded(self) -> float:
-        return SINGLE if dtype_name(self.X) == "float32" else 0.0
+        if self._rounded is None:
+            self._rounded = rounding_of(self.kernels, self.X)
+        return self._rounded
 
     @property
     def storage(self) -> str:
@@ -161,18 +165,20 @@ class TensorGram(GramStack):
         """Return the stack of some kernels only."""
         found = TensorGram([self.kernels[k] for k in kernels], self.X, self.scale[kernels], False, self.room)
         found.matrices = None if self.matrices is None else [self.matrices[k] for k in kernels]
+        found._rounded = self._rounded
         return found
 
     def rescaled(self, factors: np.ndarray) -> TensorGram:
         """Return the same kernels, not a copy, each times its factor."""
         found = TensorGram(self.kernels, self.X, self.scale * factors, False, self.room)
-        found.matrices = self.matrices
+        found.matrices, found._rounded = self.matrices, self._rounded
         return found
 
     def to_host(self) -> DenseGram:
         """Return the kernels as a stored stack of NumPy."""
         X = to_host(self.X)
-        return DenseGram(np.stack([kernel(X) for kernel in self.kernels], axis=2), self.scale)
+        stack = np.stack([kernel(X) for kernel in self.kernels], axis=2)
+        return DenseGram(stack, self.scale, rounding_of(self.kernels, X))
 
 
 class WeightedSum:

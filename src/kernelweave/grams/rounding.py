@@ -1,0 +1,92 @@
+"""How far below zero single precision may have put the eigenvalues of kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..arrays import cast, dtype_name, is_foreign, namespace, to_host
+from ..kernels import Kernel, evaluate
+from .maps import take_rows
+
+SINGLE = float(np.finfo(np.float32).epsneg)  # what rounding to single precision does to a number, at most
+BEYOND = np.uint64(2**26 - 1)  # last digits of double precision, zero in numbers of single and in halves of their sums
+LONG = np.uint64(2**31 - 1)  # the same and some digits of single precision: zero in short numbers, such as counts
+SOME = 256  # samples that kernels are computed on twice, in single and in double precision
+FEW = 64  # of them, beside which it is seen how errors grow
+PRODUCTS = 12  # with the errors, which show the largest eigenvalue nearly
+MARGIN = 1.5  # for what these products and these samples do not show
+
+
+def indefinite(rounded: float, n: int) -> float:
+    """Return how far below zero eigenvalues may be after entries of size one were rounded, either way, by such a share.
+
+    By the semicircle law: twice the root of n times the spread of an even distribution, and duals seek them out.
+    """
+    return rounded * (1.0 + 2.0 * (n / 3.0) ** 0.5)
+
+
+def looks_single(
+    stack: np.ndarray,  # (n, n, m)
+) -> bool:
+    """Whether entries are numbers of single precision, or halves of their sums, and not just short ones like counts."""
+    if stack.dtype == np.float32:
+        return True
+    index = _evenly(stack.shape[0], FEW)
+    digits = np.ascontiguousarray(stack[np.ix_(index, index)], dtype=float).view(np.uint64)
+    return not np.any(digits & BEYOND) and bool(np.any(digits & LONG))
+
+
+def rounding_of(kernels: Sequence[Kernel], X: Any) -> float:
+    """Return the share of entries that kernels computed on X are rounded by, if every entry were on its own.
+
+    Zero in double precision. In single precision errors of computing, such as those of large products, come to those of
+    writing entries down, and may have a sign in common. So kernels are computed twice on some samples, and the largest
+    eigenvalue of the difference is continued to all of them as it grew from few samples to some.
+    """
+    if dtype_name(X) != "float32":
+        return 0.0
+    n = X.shape[0]
+    some = take_rows(X, _evenly(n, SOME))
+    double = cast(some, namespace(some).float64 if is_foreign(some) else np.float64)
+    exact = dict(evaluate(kernels, double))
+    largest = SINGLE
+    for k, matrix in evaluate(kernels, some):
+        largest = max(largest, _share(to_host(matrix), to_host(exact.pop(k)), n))
+    return largest
+
+
+def _share(
+    single: np.ndarray,  # (s, s)
+    double: np.ndarray,  # (s, s)
+    n: int,
+) -> float:
+    """Return by what share entries of n samples would have been rounded, each on its own, for errors as these."""
+    root = np.sqrt(np.maximum(np.diagonal(double), 0.0))
+    if not np.all(np.isfinite(single)) or not root.any():
+        return 0.0  # told by name where all samples are looked at
+    root = np.where(root > 0.0, root, 1.0)
+    errors = (single.astype(float) - double) / np.outer(root, root)
+    s = errors.shape[0]
+    norm = MARGIN * _length(errors)
+    if s < n and norm > 0.0:
+        few = _length(errors[np.ix_(*2 * [_evenly(s, FEW)])])
+        power = np.log(norm / MARGIN / few) / np.log(s / FEW) if few > 0.0 else 1.0
+        norm *= (n / s) ** float(np.clip(power, 0.5, 1.0))
+    return norm / indefinite(1.0, n)
+
+
+def _length(errors: np.ndarray) -> float:
+    """Return the largest eigenvalue in size, nearly: the spectral norm of a symmetric matrix."""
+    vector: np.ndarray = np.random.default_rng(0).normal(size=errors.shape[0])
+    size = 0.0
+    for _ in range(PRODUCTS):
+        vector = errors @ (vector / max(float(np.linalg.norm(vector)), 1e-300))
+        size = max(size, float(np.linalg.norm(vector)))
+    return size
+
+
+def _evenly(n: int, most: int) -> np.ndarray:
+    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(int))
