@@ -80,10 +80,10 @@ def _share(
 
 def _length(errors: np.ndarray) -> float:
     """Return the largest eigenvalue in size, nearly: the spectral norm of a symmetric matrix."""
-    vector: np.ndarray = np.random.default_rng(0).normal(size=errors.shape[0])
+    vector: Any = np.random.default_rng(0).normal(size=errors.shape[0])
     size = 0.0
     for _ in range(PRODUCTS):
-        vector = errors @ (vector / max(float(np.linalg.norm(vector)), 1e-300))
+        vector = np.dot(errors, vector / max(float(np.linalg.norm(vector)), 1e-300))
         size = max(size, float(np.linalg.norm(vector)))
     return size
 
