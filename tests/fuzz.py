@@ -96,6 +96,8 @@ def draw(seed):
         "face": pick(FACES),
         "which": int(rng.integers(1000)),
         "dress": pick(DRESSES),
+        "written": bool(rng.random() < 0.1),
+        "offset": pick([0.0] * 9 + [100.0]),
     }
 
 
@@ -107,7 +109,7 @@ def samples_of(spec):
         X = np.round(X)
     if rng.random() < 0.1:
         X = X * 1e-3
-    return X, X @ np.array([1.0, -0.5, 0.2])
+    return X + spec.get("offset", 0.0), X @ np.array([1.0, -0.5, 0.2])
 
 
 def stack_of(spec):
@@ -130,6 +132,8 @@ def stack_of(spec):
             "columns": X[:, :2] @ X[:, :2].T,
         }[kind]
         kernels.append(made if kind == "copy" else made * 10.0 ** rng.uniform(-spec["scales"], spec["scales"]))
+    if spec.get("written"):  # numbers of single precision in a stack of double precision
+        return np.stack(kernels, axis=2).astype(np.float32).astype(float)
     return np.stack(kernels, axis=2).astype(spec["dtype"])
 
 
@@ -475,6 +479,8 @@ def faults_of(spec, model, X, y):
     for (bound, (here, others, noise)), known in zip(judged, finer, strict=True):
         others = [*others, known]
         slack = 1e-12 * abs(bound.upper) + 1e-300 + bound.rounding
+        if not bound.lower <= bound.upper + slack + 1e-6 * abs(bound.upper):
+            found.append("bounds contradict each other")
         if not exact:
             slack += (1e-5 if single else GENTLE) * abs(bound.upper) + (10.0 if single else 1e3) * noise
         if spec["task"] == "outliers":
@@ -483,8 +489,6 @@ def faults_of(spec, model, X, y):
             found.append(f"above the upper bound by {(here - bound.upper) / abs(bound.upper or 1):.1e}")
         if bound.lower > min([here, *others]) + slack:
             found.append(f"below the lower bound by {(bound.lower - min([here, *others])) / abs(bound.lower or 1):.1e}")
-        if not bound.lower <= bound.upper + slack + 1e-6 * abs(bound.upper):
-            found.append("bounds contradict each other")
     return found
 
 
@@ -561,7 +565,7 @@ BAD = ("fault", "too long", "exception")
 SIMPLER = {
     "weights": "none", "labels": "noisy", "dtype": "float64", "form": "stack", "normalize": None, "scales": 0.0,
     "penalty": "l1", "solver": "auto", "intercept": "auto", "tol": 1e-3, "C": 1.0,
-    "max_time": None, "face": "plain", "dress": "array",
+    "max_time": None, "face": "plain", "dress": "array", "written": False, "offset": 0.0,
 }  # fmt: skip
 
 
@@ -599,7 +603,7 @@ def as_test(spec, how, faults):
 
 def run(seeds, until=np.inf, folder=None):
     """Judge problems until the time is up; the counts, and what went wrong."""
-    counts, bad, seconds, slowest, number = Counter(), [], 0.0, 0.0, 0
+    counts, kinds, bad, seconds, slowest, number = Counter(), Counter(), [], 0.0, 0.0, 0
     for seed in seeds:
         if time.monotonic() > until:
             break
@@ -612,6 +616,7 @@ def run(seeds, until=np.inf, folder=None):
             how, faults, _gap, took = outcome(spec)
         number, seconds, slowest = number + 1, seconds + took, max(slowest, took)
         counts[spec["task"], how] += 1
+        kinds.update((name, of(spec), how) for name, of in ASPECTS.items())
         if how in BAD:
             bad.append((spec, how, faults))
             print(how, faults, json.dumps(spec), flush=True)
@@ -621,18 +626,39 @@ def run(seeds, until=np.inf, folder=None):
                 small = shrunk(spec, how, 5.0 if how == "too long" else LIMIT)
                 with open(path, "a", encoding="utf-8") as file:
                     file.write(f"{first}{as_test(small, how, faults)}\n\n")
-    return {"counts": counts, "bad": bad, "seconds": seconds, "slowest": slowest, "number": number}
+    return {"counts": counts, "kinds": kinds, "bad": bad, "seconds": seconds, "slowest": slowest, "number": number}
 
 
 COLUMNS = ("converged", "not converged", "refused", *BAD)
+ASPECTS = {  # by which problems are counted, besides the task
+    "representation": lambda spec: f"{spec['form']}, {spec['dtype']}",
+    "penalty": lambda spec: spec["penalty"],
+    "solver": lambda spec: "auto" if spec["solver"] == "auto" else "named",
+    "cost": lambda spec: "below 1e-2" if spec["C"] < 1e-2 else "above 1e2" if spec["C"] > 1e2 else "1e-2 to 1e2",
+    "face": face_of,
+    "time given": lambda spec: "no limit" if time_of(spec) is None else "a limit",
+}
 
 
-def table(totals):
-    """Return the outcomes by task, as lines of Markdown."""
-    lines = ["| task | problems | " + " | ".join(COLUMNS) + " |", "|---" * (len(COLUMNS) + 2) + "|"]
-    for task in [*LOSSES, "all"]:
-        own = [sum(v for (t, h), v in totals.items() if h == how and task in (t, "all")) for how in COLUMNS]
-        lines.append(f"| {task} | {sum(own)} | " + " | ".join(map(str, own)) + " |")
+def table(totals, name="task", rows=(*LOSSES, "all")):
+    """Return the outcomes by task, or by something else, as lines of Markdown."""
+    lines = [f"| {name} | problems | " + " | ".join(COLUMNS) + " |", "|---" * (len(COLUMNS) + 2) + "|"]
+    for row in rows:
+        own = [sum(v for (t, h), v in totals.items() if h == how and row in (t, "all")) for how in COLUMNS]
+        lines.append(f"| {row} | {sum(own)} | " + " | ".join(map(str, own)) + " |")
+    return lines
+
+
+def tables_of_kinds(runs):
+    """Return the outcomes by each other aspect of the problems, as lines of Markdown."""
+    lines = []
+    for name in ASPECTS:
+        totals = Counter()
+        for one in runs:
+            for aspect, row, how, value in one["kinds"]:
+                if aspect == name:
+                    totals[row, how] += value
+        lines += ["", *table(totals, name, sorted({row for row, _ in totals}))]
     return lines
 
 
@@ -642,7 +668,9 @@ def record(path, run_of, command):
     log = path.with_suffix(".json")
     runs = json.loads(log.read_text()) if log.exists() else []
     counts = [[*key, value] for key, value in sorted(run_of["counts"].items())]
-    runs.append({"command": command, "counts": counts, **{k: run_of[k] for k in ("number", "seconds", "slowest")}})
+    kinds = [[*key, value] for key, value in sorted(run_of["kinds"].items())]
+    numbers = {name: run_of[name] for name in ("number", "seconds", "slowest")}
+    runs.append({"command": command, "counts": counts, "kinds": kinds, **numbers})
     log.write_text(json.dumps(runs, indent=1) + "\n")
     totals = Counter()
     for one in runs:
@@ -658,7 +686,7 @@ def record(path, run_of, command):
         "given; an",
         "exception is any but `ValueError` and `TypeError`.",
         f"All runs: {number} problems, {hours:.2f} hours of CPU, the slowest fit {slowest:.1f} s.", "",
-        *table(totals), "", "Runs:", "",
+        *table(totals), *tables_of_kinds(runs), "", "Runs:", "",
         *(f"- `{one['command']}`: {one['number']} problems" for one in runs), "",
     ]  # fmt: skip
     path.write_text("\n".join(words))
