@@ -74,7 +74,7 @@ def test_bounds_that_are_slightly_off_are_noticed(side):
 
 
 PLAIN = {**fuzz.draw(0), "weights": "none", "labels": "noisy", "tol": 1e-3, "intercept": "auto", "scales": 0.0}
-PLAIN["max_time"] = None
+PLAIN |= {"max_time": None, "written": False, "offset": 0.0}
 ONCE = {
     "single precision at huge duals": {
         "task": "binary", "loss": "hinge", "solver": "alternating", "dtype": "float32", "C": 7e7, "penalty": "lp",
@@ -133,6 +133,11 @@ ONCE = {
         "kinds": ["copy", "zero", "copy", "columns", "constant", "linear"], "C": 743.263978545846, "scales": 0.0,
         "normalize": "dimension", "weights": "even", "labels": "separable", "tol": 0.01, "face": "functions",
         "which": 652, "dress": "objects",
+    },
+    "duals that do not quite sum up, of targets far from zero": {
+        "seed": 701013597, "task": "regression", "n": 2, "loss": "squared_epsilon_insensitive", "dtype": "float32",
+        "kinds": ["nearly singular", "gaussian", "gaussian", "rank one", "rank one"], "C": 526253.3045595733,
+        "penalty": "elasticnet", "normalize": "center", "weights": "even", "labels": "unbalanced", "tol": 1e-6,
     },
 }  # fmt: skip
 

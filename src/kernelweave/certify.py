@@ -116,10 +116,13 @@ class Errors:
         xp, values = namespace(beta), problem.loss.dual(scale * beta)
         bias = np.abs(to_host(intercept) if hasattr(intercept, "shape") else intercept)
         size = float(xp.sum(xp.abs(values))) + scale * float(xp.sum(xp.abs(beta))) * float(np.max(bias))
+        sums = to_host(xp.sum(beta if beta.ndim > 1 else beta[:, None], axis=0))
+        left = np.abs(sums - float(problem.dual_sum or 0.0))
+        off = self.share * size + scale * float(np.max(left)) * float(np.max(bias))
         if problem.loss.quadratic:
-            return self.share * size
+            return off
         moved = xp.abs(beta) if beta.ndim == 1 else xp.max(xp.abs(beta), axis=1)  # at an end it is exact
-        return self.share * size + ENTROPY * PRECISION * float(xp.sum(problem.loss.C[moved > 0.0]))
+        return off + ENTROPY * PRECISION * float(xp.sum(problem.loss.C[moved > 0.0]))
 
 
 NO_ERRORS = Errors()

@@ -295,7 +295,9 @@ class Loss(BaseEstimator):
         terms = self.terms(y, C)
         xp = namespace(beta)
         if terms is not None and bool(xp.all(xp.isinf(terms.lower) & xp.isinf(terms.upper))):
-            return beta + (total - float(xp.sum(beta))) / beta.shape[0]
+            for _ in range(2):  # the second time takes what rounding left of large duals
+                beta = beta + (total - float(xp.sum(beta))) / beta.shape[0]
+            return beta
         if total == 0.0:
             return scaled_to_balance(beta)
         assert terms is not None
