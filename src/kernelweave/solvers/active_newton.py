@@ -21,10 +21,10 @@ class ActiveNewtonSettings:
     first: int = 16  #: kernels to begin with
     grow: int = 16  #: kernels that may join at a time, at least
     double: float = 0.5  #: share of those in play that may join at a time, if that is more
-    near: float = 0.8  #: share of the level of energies that keeps a kernel without weight in play
-    idle: float = 0.3  #: share of the kernels in play that may be neither, before they leave
+    near: float = 0.9  #: share of the level of energies that keeps a kernel without weight in play
+    idle: float = 0.2  #: share of the kernels in play that may be neither, before they leave
     inner: int = 30  #: Newton steps on the duals at given weights, at most
-    enough: float = 1e-2  #: of the gap: fall of the objective that ends them
+    enough: float = 0.03  #: of the gap: fall of the objective that ends them
     halvings: int = 12  #: of a step along which the objective does not fall
     armijo: float = 1e-4  #: share of the promised fall that a step of the weights must bring
     exchanges: int = 5  #: times the kernels in play: most changes of sides in the programme of the weights
@@ -202,11 +202,10 @@ def _seen(
 ) -> Fit:
     """Return duals with their products and their value at given weights, one for each row of the features."""
     u = rows @ beta if u is None else u
-    used = per_row > 0
-    z = per_row[used] * u[used]
-    f = z @ (rows if used.all() else rows[used])
+    z = per_row * u
+    f = z @ rows
     bias = problem.best_bias(f, near)
-    value = 0.5 * float(z @ u[used]) + problem.total_loss(f, bias)
+    value = 0.5 * float(z @ u) + problem.total_loss(f, bias)
     return Fit(beta, u, f, bias, value, _free(problem, f + bias))
 
 
@@ -249,9 +248,9 @@ def _goal(problem: Problem, rows: np.ndarray, per_row: np.ndarray, fit: Fit, sol
     box, free = problem.loss.box, fit.free
     goal = np.clip(_asked(problem, fit.f + fit.bias), box.lower, box.upper)
     goal[free] = 0.0
-    r, used = box.linear[free], per_row > 0
+    r = box.linear[free]
     if goal.any():
-        r = r - (per_row[used] * (rows[used] @ goal)) @ rows[np.ix_(used, free)]
+        r = r - (per_row * (rows @ goal)) @ rows[:, free]
     goal[free] = solve(r, float(goal.sum()))
     return goal
 
