@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -328,8 +329,12 @@ ON_WEIGHTS = {
 }
 
 
+@pytest.mark.parametrize("many", [False, True])
 @pytest.mark.parametrize("case", ON_WEIGHTS)
-def test_newton_on_the_weights_has_the_optimum_of_a_cone_program(case):
+def test_newton_on_the_weights_has_the_optimum_of_a_cone_program(case, many, monkeypatch):
+    if many:  # kernels in play are solved before all are scored
+        settings = replace(kw.solvers.active_newton.SETTINGS, many=1, first=2, grow=2)
+        monkeypatch.setattr("kernelweave.solvers.active_newton.SETTINGS", settings)
     loss, C, dual_sum = ON_WEIGHTS[case]
     bank, listed = bank_and_list(n=40, d=6)
     rng = np.random.default_rng(2)
@@ -358,6 +363,15 @@ def test_newton_on_the_weights_refuses_duals_without_a_ridge(loss):
     problem = kw.Problem(bank, loss.bind(np.sign(bank.parts[0][:, 0]), 1.0), kw.penalties.L1())
     with pytest.raises(ValueError, match="active-newton"):
         kw.solve(problem, "active-newton")
+
+
+def test_newton_on_the_weights_can_be_asked_for():
+    kwargs = {"loss": "squared_hinge", "C": 0.5, "approximation": "explicit", "tol": 1e-6}
+    model, other = (kw.MKLClassifier("effects", solver=name, **kwargs) for name in ("active-newton", "active"))
+    model, other = model.fit(X, LABELS), other.fit(X, LABELS)
+    assert model.solver_ == "active-newton" and other.solver_ == "active"
+    np.testing.assert_allclose(model.decision_function(X), other.decision_function(X), atol=1e-2)
+    np.testing.assert_allclose(model.objective_, other.objective_, rtol=1e-5)
 
 
 def test_matrices_of_a_bank_are_made_once():

@@ -11,7 +11,7 @@ from scipy.linalg import cho_factor, cho_solve
 from ..arrays import is_numpy
 from ..grams import BankGram
 from ..problem import Certificate, Point, Problem, Status
-from .base import Solver, bank, l1_only
+from .base import Solver, bank, l1_only, late
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,10 @@ class ActiveNewtonSettings:
     double: float = 0.5  #: share of those in play that may join at a time, if that is more
     near: float = 0.9  #: share of the level of energies that keeps a kernel without weight in play
     idle: float = 0.2  #: share of the kernels in play that may be neither, before they leave
+    many: int = 20_000  #: kernels from which those in play are solved before all are scored
+    rough: float = 0.05  #: gap to which they are solved at first
+    share: float = 0.3  #: of the gap that is left, to which they are solved next
+    fine: float = 0.5  #: of the gap asked for, to which they are solved last
     inner: int = 30  #: Newton steps on the duals at given weights, at most
     enough: float = 0.03  #: of the gap: fall of the objective that ends them
     halvings: int = 12  #: of a step along which the objective does not fall
@@ -36,6 +40,10 @@ class ActiveNewtonSettings:
 
 SETTINGS = ActiveNewtonSettings()
 Solve = Callable[[np.ndarray, float], np.ndarray]
+
+
+def _nothing() -> np.ndarray:
+    return np.empty(0)
 
 
 @dataclass
@@ -55,14 +63,16 @@ class Fit:
 class ActiveNewtonState:
     """The kernels in play, with their features and weights, and the duals that are best for these."""
 
+    tol: float
+    beta: np.ndarray  # (n,) duals, made feasible
     kernels: np.ndarray  # (a,) positions in the bank
-    rows: np.ndarray  # (D, n) their features, a row for each
-    starts: np.ndarray  # (a,) the first row of each
     weights: np.ndarray  # (a,)
-    fit: Fit
-    beta: np.ndarray = field(default_factory=lambda: np.empty(0))  # (n,) the duals, made feasible
-    q: np.ndarray = field(default_factory=lambda: np.empty(0))  # (m,) energies of the whole bank at these
-    gap: float = 1.0
+    rows: np.ndarray = field(default_factory=_nothing)  # (D, n) their features, a row for each
+    starts: np.ndarray = field(default_factory=_nothing)  # (a,) the first row of each
+    fit: Fit = field(default_factory=lambda: Fit(_nothing(), _nothing(), _nothing(), 0.0, np.inf, _nothing()))
+    q: np.ndarray = field(default_factory=_nothing)  # (m,) energies of the whole bank, once it was scored
+    goal: float = SETTINGS.rough  # gap to which the kernels in play are solved where there are many others
+    gap: float = 1.0  # last certified
     stuck: int = 0
 
 
@@ -105,17 +115,24 @@ class ActiveNewton(Solver):
         q = problem.gram.energies(beta)
         worth = q / problem.penalty.prices(m)
         kernels = np.sort(np.argpartition(-worth, min(SETTINGS.first, m - 1))[: SETTINGS.first])
-        shares = np.full(kernels.size, 1.0 / kernels.size)
-        return _begin(problem, kernels, shares / problem.penalty.prices(m)[kernels], beta)
+        weights = 1.0 / (kernels.size * problem.penalty.prices(m)[kernels])
+        state = ActiveNewtonState(tol, beta, kernels, weights)
+        _begin(problem, state)
+        return state
 
     def lean(self, problem: Problem, state: ActiveNewtonState, weights: np.ndarray) -> None:
         used = np.flatnonzero(weights)
-        shares = weights[used] * problem.penalty.prices(weights.size)[used]
         if used.size:
-            vars(state).update(vars(_begin(problem, used, weights[used] / shares.sum(), state.fit.beta)))
+            shares = weights[used] * problem.penalty.prices(weights.size)[used]
+            state.kernels, state.weights = used, weights[used] / shares.sum()
+            _begin(problem, state)
 
     def step(self, problem: Problem, state: ActiveNewtonState) -> bool:
-        if state.q.size:
+        if problem.gram.shape[1] >= SETTINGS.many:
+            state.stuck += _own_gap(problem, state) <= state.goal
+            while _own_gap(problem, state) > state.goal and state.stuck < SETTINGS.patience and not late():
+                _step_of_weights(problem, state)
+        elif state.q.size:
             _step_of_weights(problem, state)
         state.beta = problem.feasible(state.fit.beta)
         state.q = problem.gram.energies(state.beta)
@@ -130,7 +147,7 @@ class ActiveNewton(Solver):
         return Point(state.beta, weights, state.q, fit.f, fit.beta, q)
 
     def adapt(self, problem: Problem, state: ActiveNewtonState, certificate: Certificate) -> Status | None:
-        state.gap = certificate.gap
+        state.gap, state.goal = certificate.gap, max(SETTINGS.fine * state.tol, SETTINGS.share * certificate.gap)
         worth = state.q / problem.penalty.prices(state.q.size)
         level = float(state.weights @ state.q[state.kernels])  # the mean of worths, by shares
         idle = (state.weights == 0.0) & (worth[state.kernels] < SETTINGS.near * level)
@@ -154,18 +171,14 @@ def _features(gram: BankGram, kernels: np.ndarray) -> tuple[np.ndarray, np.ndarr
     """Return the features of some kernels, a row for each, and the first row of each kernel."""
     blocks = [block.T for block in gram.blocks(kernels)]
     ends = np.cumsum([block.shape[0] for block in blocks])
-    return np.concatenate(blocks), np.concatenate([[0], ends[:-1]]).astype(int)
+    return np.concatenate(blocks).astype(float, copy=False), np.concatenate([[0], ends[:-1]]).astype(int)
 
 
-def _begin(
-    problem: Problem, kernels: np.ndarray, weights: np.ndarray, beta: np.ndarray
-) -> ActiveNewtonState:
-    """Return the state of some kernels at some weights."""
-    rows, starts = _features(bank(problem), kernels)
-    fit = _seen(problem, rows, np.repeat(weights, _ranks(rows, starts)), beta)
-    state = ActiveNewtonState(kernels, rows, starts, weights, fit)
-    state.fit = _best_duals(problem, state, weights, fit)
-    return state
+def _begin(problem: Problem, state: ActiveNewtonState) -> None:
+    """Have the features of the kernels in play, and the duals that are best for their weights."""
+    state.rows, state.starts = _features(bank(problem), state.kernels)
+    per_row = np.repeat(state.weights, _ranks(state.rows, state.starts))
+    state.fit = _best_duals(problem, state, state.weights, _seen(problem, state.rows, per_row, state.beta))
 
 
 def _join(problem: Problem, state: ActiveNewtonState, new: np.ndarray) -> None:
@@ -288,6 +301,13 @@ def _factored(problem: Problem, rows: np.ndarray, per_row: np.ndarray, free: np.
 
 
 # -- the weights --
+
+
+def _own_gap(problem: Problem, state: ActiveNewtonState) -> float:
+    """Return the gap as far as the kernels in play are concerned: how far energies are above their mean by shares."""
+    q = np.add.reduceat(state.fit.u * state.fit.u, state.starts)
+    worth = q / problem.penalty.prices(problem.gram.shape[1])[state.kernels]
+    return 0.5 * float(worth.max() - state.weights @ q) / max(abs(state.fit.value), 1e-300)
 
 
 def _step_of_weights(problem: Problem, state: ActiveNewtonState) -> None:
