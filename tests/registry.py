@@ -142,7 +142,7 @@ BANKS = [grams.EffectsGram]  # of kernels that are never listed; with tests of t
 APPROXIMATIONS = [grams.Nystroem(rank=5), grams.PivotedCholesky(rank=5), grams.RandomFeatures(rank=6)]
 APPROXIMATIONS += [grams.ExplicitFeatures(), grams.SharedBasis(rank=5)]
 ROUGH = ["mwu"]  # meant for a gap of 1e-2; with tests of its own
-ON_BANKS = ["active"]  # on banks that are never listed; with tests of its own
+ON_BANKS = ["active", "active-newton"]  # on banks that are never listed; with tests of its own
 ON_PAIRS = ["frank-wolfe"]  # on products of kernels; with tests of its own
 UNBIASED = ["ascent", "mirror", "rows"]  # for joint margins and problems without a bias; with tests of their own
 SMOOTH = ["newton-cg", "lagrangian"]  # on kernels and features of any library; with tests of their own

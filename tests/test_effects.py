@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from sklearn.datasets import make_classification
 import kernelweave as kw
 from kernelweave import kernels as K
 from kernelweave.problem import Point
+from reference import optimum_of
 
 X, LABELS = make_classification(90, 5, n_informative=4, n_redundant=0, n_classes=3, random_state=3)
 BINARY = np.where(LABELS == 0, 1, -1)
@@ -312,10 +314,77 @@ def test_the_bank_has_the_optimum_of_its_list(case):
     problem = kw.Problem(bank, loss.bind(score if case == "squared" else y, 0.5), kw.penalties.L1(), dual_sum)
     plain = kw.Problem(listed, problem.loss, problem.penalty, dual_sum)
     found, other = kw.solve(problem, tol=1e-9), kw.solve(plain, tol=1e-9)
-    assert found.solver == "active" and found.gap < 1e-8
+    assert found.solver == ("active-newton" if "squared" in case else "active") and found.gap < 1e-8
     assert found.certificate.upper == pytest.approx(other.certificate.upper, rel=1e-8)
     outside = kw.certify(plain, Point(found.beta, found.weights))  # the bound is over all kernels
     assert outside.lower == pytest.approx(found.certificate.lower, rel=1e-8)
+
+
+ON_WEIGHTS = {
+    "cheap": (kw.losses.SquaredHinge(), 0.02, 0.0),
+    "dear": (kw.losses.SquaredHinge(), 30.0, 0.0),
+    "no bias": (kw.losses.SquaredHinge(), 5.0, None),
+    "numbers": (kw.losses.Squared(), 0.5, 0.0),
+    "bounds on both sides": (kw.losses.Huber(0.3), 2.0, 0.0),
+}
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("case", ON_WEIGHTS)
+def test_newton_on_the_weights_has_the_optimum_of_a_cone_program(case, many, monkeypatch):
+    if many:  # kernels in play are solved before all are scored
+        settings = replace(kw.solvers.active_newton.SETTINGS, many=1, first=2, grow=2)
+        monkeypatch.setattr("kernelweave.solvers.active_newton.SETTINGS", settings)
+    loss, C, dual_sum = ON_WEIGHTS[case]
+    bank, listed = bank_and_list(n=40, d=6)
+    rng = np.random.default_rng(2)
+    score = bank.parts[1][:, 0] * bank.parts[4][:, 0] + bank.parts[0][:, 0] + 0.3 * rng.normal(size=40)
+    penalty = kw.penalties.L1(rng.uniform(0.5, 2.0, len(bank.sets)))
+    problem = kw.Problem(bank, loss.bind(score if "regression" in loss.tasks else np.sign(score), C), penalty, dual_sum)
+    found = kw.solve(problem, "active-newton", tol=1e-9)
+    assert found.converged
+    blocks = [listed.features[:, first : first + rank] for first, rank in listed.segments()]
+    expected = optimum_of(problem, np.stack([V @ V.T for V in blocks], axis=2))
+    assert found.certificate.upper == pytest.approx(expected.value, rel=10 * expected.accuracy + 1e-7)
+
+
+def test_newton_on_the_weights_begins_where_it_is_told_to():
+    bank, _ = bank_and_list()
+    y = np.sign(bank.parts[1][:, 0] * bank.parts[4][:, 0] + bank.parts[0][:, 0])
+    problem = kw.Problem(bank, kw.losses.SquaredHinge().bind(y, 2.0), kw.penalties.L1())
+    first = kw.solve(problem, "active-newton", tol=1e-6)
+    again = kw.solve(problem, "active-newton", tol=1e-6, start=Point(first.beta, first.weights))
+    assert again.n_iter == 1 < first.n_iter
+
+
+@pytest.mark.parametrize("loss", [kw.losses.Hinge(), kw.losses.Logistic()])
+def test_newton_on_the_weights_refuses_duals_without_a_ridge(loss):
+    bank, _ = bank_and_list()
+    problem = kw.Problem(bank, loss.bind(np.sign(bank.parts[0][:, 0]), 1.0), kw.penalties.L1())
+    with pytest.raises(ValueError, match="active-newton"):
+        kw.solve(problem, "active-newton")
+
+
+def test_newton_on_the_weights_can_be_asked_for():
+    kwargs = {"loss": "squared_hinge", "C": 0.5, "approximation": "explicit", "tol": 1e-6}
+    model, other = (kw.MKLClassifier("effects", solver=name, **kwargs) for name in ("active-newton", "active"))
+    model, other = model.fit(X, LABELS), other.fit(X, LABELS)
+    assert model.solver_ == "active-newton" and other.solver_ == "active"
+    np.testing.assert_allclose(model.decision_function(X), other.decision_function(X), atol=1e-2)
+    np.testing.assert_allclose(model.objective_, other.objective_, rtol=1e-5)
+
+
+def test_matrices_of_a_bank_are_made_once():
+    bank, listed = bank_and_list(n=8)
+    held = kw.grams.effects.Matrices()
+    beta = np.random.default_rng(0).normal(size=8)
+    for kernels in ([3, 20, 50], [3, 7, 50, 0], [8]):
+        stack = bank.only(np.array(kernels), held)
+        assert isinstance(stack, kw.DenseGram) == (len(kernels) > 1)
+        np.testing.assert_allclose(stack.energies(beta), listed.energies(beta)[kernels], atol=1e-10)
+    assert held.held[:4].tolist() == [3, 7, 50, 0]
+    np.testing.assert_allclose(bank.diagonal_of(np.array([5, 40])), listed.diagonal()[:, [5, 40]])
+    assert bank.diagonal_of(np.empty(0, dtype=int)).shape == (8, 0)
 
 
 def test_a_bank_takes_l1_only():

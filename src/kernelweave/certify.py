@@ -133,11 +133,12 @@ def _errors(problem: Problem, beta: Array, weights: np.ndarray, energies: np.nda
     gram, xp = problem.gram, namespace(beta)
     share = PRECISION * (2.0 + WALK * float(problem.n) ** 0.5)
     q: Any = 0.0
+    whole = xp.abs(beta) if beta.ndim == 1 else xp.sum(xp.abs(beta), axis=1)
     if isinstance(gram, BankGram):  # of too many kernels to look at each for the decision values
         used, q = np.flatnonzero(weights), gram.energy_errors(beta, energies, share)
-        gram, weights = gram.only(used), weights[used]
-    whole = xp.abs(beta) if beta.ndim == 1 else xp.sum(xp.abs(beta), axis=1)
-    if isinstance(gram, BasisGram) and problem.n * weights.size <= MANY:
+        diagonal = gram.diagonal_of(used)
+        size = xp.sqrt(positive(diagonal @ like(diagonal, weights[used])))
+    elif isinstance(gram, BasisGram) and problem.n * weights.size <= MANY:
         size, q = xp.sqrt(positive(gram.diagonal_of(weights))), share * _bounded(gram, whole)
     else:
         diagonal = gram.diagonal() if problem.n * weights.size <= MANY else _even_diagonal(gram, beta)

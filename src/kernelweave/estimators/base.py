@@ -56,7 +56,7 @@ from ..losses import _NAMES as LOSSES
 from ..losses import Loss, make_loss
 from ..penalties import MixingPenalty, make_penalty
 from ..problem import Certificate, Point, Problem, Solution, Status
-from ..solvers import ActiveKernels, solve
+from ..solvers import ActiveKernels, ActiveNewton, solve
 from ..solvers.base import on_threads
 from ..weightings import SignedSum, Weighting, make_mixing, weighed
 from .parts import Parts, sample_of_rows
@@ -66,6 +66,7 @@ SEARCHES = ("sklearn.", "joblib.", "dask.", "distributed.", "ray.", "optuna.")
 WRAPPERS = ("sklearn.base", "sklearn.pipeline", "sklearn.utils.")
 NUMBERS = [np.float64, np.float32]
 SOLVING = 0.3  # share of max_time for the model where there are other fits after it
+BANKS = (ActiveKernels, ActiveNewton)  # solvers on banks that are never listed
 LOOKED = 2**22  # entries of X looked at together
 HOMES = {  # the estimator of each kind of targets that a loss reads
     "binary": "MKLClassifier",
@@ -403,7 +404,7 @@ class MKLEstimator(Parts):
 
     def _on_bank(self) -> bool:
         """Whether penalty and solver are for banks that are never listed."""
-        chosen = isinstance(self.solver, ActiveKernels) or self.solver in ("auto", ActiveKernels.name)
+        chosen = isinstance(self.solver, BANKS) or self.solver in ("auto", *(solver.name for solver in BANKS))
         penalty = make_mixing(self.penalty)
         return chosen and isinstance(penalty, MixingPenalty) and penalty.on_simplex
 

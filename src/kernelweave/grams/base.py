@@ -388,8 +388,16 @@ class BankGram(GramStack):
             raise ValueError(f"penalty {penalty} would give all kernels of a large bank weight: use penalty='l1'.")
 
     @abstractmethod
-    def only(self, kernels: np.ndarray) -> GramStack:
-        """Return the stack of some kernels only, in a form that solvers take."""
+    def only(self, kernels: np.ndarray, matrices: Any = None) -> GramStack:
+        """Return the stack of some kernels only, in a form that solvers take; ``matrices`` is memory to reuse."""
+
+    @abstractmethod
+    def diagonal_of(self, kernels: np.ndarray) -> Array:  # (n, a)
+        """Return ``K_k[i, i]`` of some kernels."""
+
+    @abstractmethod
+    def blocks(self, kernels: np.ndarray) -> Iterator[Array]:
+        """Yield the features of some kernels, (n, r_k)."""
 
     @abstractmethod
     def energy_errors(self, beta: Array, q: np.ndarray, share: float) -> np.ndarray:  # (m,)

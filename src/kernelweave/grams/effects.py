@@ -189,6 +189,10 @@ class EffectsGram(BankGram):
         for places in self.sets.places(kernels):
             yield self.parts[places[0]] if len(places) == 1 else row_products(*(self.paired[j] for j in places))
 
+    def blocks(self, kernels: np.ndarray) -> Iterator[Array]:
+        for k, V in zip(kernels, self.features(kernels), strict=True):
+            yield float(self.scale[k]) ** 0.5 * V
+
     def decision(self, beta: Array, weights: np.ndarray) -> Array:
         xp = namespace(beta)
         f = 0.0 * beta
@@ -205,22 +209,59 @@ class EffectsGram(BankGram):
         pairs = xp.take(squares, first, axis=1) * xp.take(squares, second, axis=1)
         return xp.concat([singles, pairs], axis=1) * like(singles, self.scale)
 
-    def only(self, kernels: np.ndarray) -> GramStack:
-        """Return the stack of some kernels only, as features, or as matrices where that is quicker."""
-        blocks = [float(self.scale[k]) ** 0.5 * V for k, V in zip(kernels, self.features(kernels), strict=True)]
-        n, columns = self.shape[0], sum(block.shape[1] for block in blocks)
-        if is_numpy(blocks[0]) and columns > FEWER * n and n * n * len(blocks) <= STORED:
-            stack = np.empty((n, n, len(blocks)))
-            for k, V in enumerate(blocks):
-                stack[:, :, k] = V @ V.T
-            return DenseGram(stack)
+    def diagonal_of(self, kernels: np.ndarray) -> Array:  # (n, a)
+        xp, places = namespace(self.parts[0]), self.sets.places(kernels)
+        singles, squares = (_row_squares(some) for some in (self.parts, self.paired))
+        first, last = (np.array([some[end] for some in places], dtype=np.int64) for end in (0, -1))
+        one, other = (like(squares, index, "int64") for index in (first, last))
+        pairs = xp.take(squares, one, axis=1) * xp.take(squares, other, axis=1)
+        alone = like(squares, (first == last).astype(float))
+        return (alone * xp.take(singles, one, axis=1) + (1.0 - alone) * pairs) * like(squares, self.scale[kernels])
+
+    def only(self, kernels: np.ndarray, matrices: Matrices | None = None) -> GramStack:
+        """Return the stack of some kernels only, as features, or as matrices where that is quicker.
+
+        Those in ``matrices`` are valid until it is asked for others.
+        """
+        n, columns = self.shape[0], sum(self._rank(places) for places in self.sets.places(kernels))
+        if is_numpy(self.parts[0]) and columns > FEWER * n and n * n * len(kernels) <= STORED:
+            each = (matrices or Matrices()).of(self, kernels)
+            return DenseGram(np.moveaxis(each, 0, 2), self.scale[kernels])
+        blocks = list(self.blocks(kernels))
         return LowRankGram(namespace(blocks[0]).concat(blocks, axis=1), [block.shape[1] for block in blocks])
+
+    def _rank(self, places: tuple[int, ...]) -> int:
+        """Return how many features the kernel of one column or of two has."""
+        return self.parts[places[0]].shape[1] if len(places) == 1 else int(np.prod(self.ranks[list(places)]))
 
     def take(self, index: Any) -> EffectsGram:
         """Return the bank on the samples ``index`` only (a copy)."""
         xp = namespace(self.parts[0])
         places = index if is_numpy(self.parts[0]) or not is_numpy(index) else like(self.parts[0], index, "int64")
         return EffectsGram([xp.take(part, places, axis=0) for part in self.parts], self.scale, self.pair_rank)
+
+
+class Matrices:
+    """Some kernels of a bank between its samples, in memory taken up once: fresh pages cost more than what they hold.
+
+    A kernel that stays in its place is not computed again.
+    """
+
+    def __init__(self) -> None:
+        self.entries = np.empty((0, 0, 0))
+        self.held = np.empty(0, dtype=np.int64)
+
+    def of(self, gram: EffectsGram, kernels: np.ndarray) -> np.ndarray:  # (a, n, n)
+        """Return the kernels, before their scale, one after the other."""
+        n, m = gram.shape
+        if self.held.size < len(kernels):
+            self.entries = np.empty((min(STORED // n**2, m), n, n))  # memory is taken up when it is first written
+            self.held = np.full(self.entries.shape[0], -1)
+        for place in np.flatnonzero(self.held[: len(kernels)] != kernels):
+            (V,) = gram.features(kernels[[place]])
+            np.matmul(V, V.T, out=self.entries[place])
+            self.held[place] = kernels[place]
+        return self.entries[: len(kernels)]
 
 
 def _squared_lengths(A: Array, a: int, B: Array, b: int) -> np.ndarray:  # (n, p a), (n, q b) -> (p, q)

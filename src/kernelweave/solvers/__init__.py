@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..problem import Problem
 from . import literature
 from .active import ActiveKernels
+from .active_newton import ActiveNewton
 from .ascent import Ascent
 from .base import Solver, solve
 from .choose import choose
@@ -26,6 +27,7 @@ __all__ = [
     "SMO",
     "SQP",
     "ActiveKernels",
+    "ActiveNewton",
     "Ascent",
     "Coordinate",
     "Features",
@@ -44,9 +46,10 @@ __all__ = [
     "solve",
 ]
 
-_ON_KERNELS = (SQP, Ascent, SMO, Proximal, NewtonCG, Lagrangian, Mirror, Features, FrankWolfe, ActiveKernels)
+_ON_KERNELS = (SQP, Ascent, SMO, Proximal, NewtonCG, Lagrangian, Mirror, Features, FrankWolfe)
+_ON_BANKS = (ActiveKernels, ActiveNewton)
 _ON_FEATURES = (Interior, SsNAL, Newton, Coordinate, Rows)
-_DEFAULT = _ON_KERNELS + _ON_FEATURES
+_DEFAULT = _ON_KERNELS + _ON_FEATURES + _ON_BANKS
 _NAMES: dict[str, type[Solver]] = {solver.name: solver for solver in _DEFAULT + literature.METHODS}
 
 

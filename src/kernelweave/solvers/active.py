@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ..arrays import Array, namespace
 from ..grams import BankGram, FactorGram
+from ..grams.effects import Matrices
 from ..problem import Certificate, Point, Problem, Solution, Status
-from .base import Solver, check_pair, l1_only, solve_quietly
+from .base import Solver, bank, check_pair, l1_only, solve_quietly
 from .interior import Interior
 
 
@@ -48,6 +49,7 @@ class ActiveState:
     upper: float = np.inf  # bound of theirs
     primal: Array | None = None  # duals of the upper bound, unless those of the lower one do
     second: bool = False  # whether these were the last ones judged
+    matrices: Matrices = field(default_factory=Matrices)  # of the kernels in play, where they are solved as such
 
 
 class ActiveKernels(Solver):
@@ -104,9 +106,9 @@ class ActiveKernels(Solver):
         return True
 
     def _solve(self, problem: Problem, state: ActiveState) -> Solution:
-        gram, m = problem.gram, problem.gram.shape[1]
+        gram, m = bank(problem), problem.gram.shape[1]
         penalty = problem.penalty.restrict(state.kernels, m)
-        some = Problem(gram.only(state.kernels), problem.loss, penalty, problem.dual_sum)
+        some = Problem(gram.only(state.kernels, state.matrices), problem.loss, penalty, problem.dual_sum)
         return solve_quietly(some, _quickest(some), tol=state.goal, max_iter=SETTINGS.steps, start=state.beta)
 
     def read(self, problem: Problem, state: ActiveState) -> Point:
@@ -123,7 +125,7 @@ class ActiveKernels(Solver):
         new = _violators(state, worth, max(SETTINGS.grow, int(SETTINGS.double * kept.size)))
         if not new.size and state.primal is None and (state.goal <= fine or state.gap > state.goal):
             return Status.STALLED  # those in play are solved as well as can be, and nothing is to be added
-        state.kernels = np.sort(np.concatenate([kept, new]))
+        state.kernels = np.concatenate([kept, new])  # those that stay come first, as matrices stay in their places
         left = certificate.gap if new.size else min(certificate.gap, state.goal)
         state.goal = max(fine, min(state.goal, SETTINGS.share * left))
         return None

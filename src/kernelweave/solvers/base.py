@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 from .. import clock
 from ..arrays import namespace
 from ..certify import certify
-from ..grams import CombinableGram, EntryGram, FactorGram, GramStack
+from ..grams import BankGram, CombinableGram, EntryGram, FactorGram, GramStack
 from ..losses.base import MARGIN, SOFTMAX, BoundLoss, DualTerms
 from ..problem import Certificate, History, Point, Problem, Solution, Status
 from ..threads import one_for_blas
@@ -273,6 +273,12 @@ def combinable(problem: Problem) -> CombinableGram:
 def factors(problem: Problem) -> FactorGram:
     """Return the kernels of a problem as features, as the solver's needs say."""
     assert isinstance(problem.gram, FactorGram)
+    return problem.gram
+
+
+def bank(problem: Problem) -> BankGram:
+    """Return the kernels of a problem as a bank that scores them all, as the solver's needs say."""
+    assert isinstance(problem.gram, BankGram)
     return problem.gram
 
 

@@ -10,6 +10,7 @@ from ..grams import BankGram, CombinableGram, FactorGram, TensorGram
 from ..losses.base import BoundLoss
 from ..problem import Problem
 from .active import ActiveKernels
+from .active_newton import ActiveNewton
 from .ascent import Ascent
 from .base import Solver, check_pair, factors, unit_of
 from .coordinate import Coordinate
@@ -65,7 +66,7 @@ def choose(problem: Problem, tol: float = 1e-3) -> Solver:
     if problem.penalty.products:
         return FrankWolfe()
     if isinstance(problem.gram, BankGram):
-        return ActiveKernels()
+        return ActiveNewton() if problem.n <= SETTINGS.long and _fits(ActiveNewton(), problem) else ActiveKernels()
     if isinstance(problem.gram, TensorGram):
         return NewtonCG() if problem.loss.smooth else Lagrangian()
     if isinstance(problem.gram, FactorGram):
