@@ -12,7 +12,7 @@ from ..grams.dense import kernels_first
 
 ASYMMETRY = 1e-6  # of a kernel's largest diagonal entry: what rounding may explain
 SLACK = 1e-8  # of a kernel's mean diagonal: the negative eigenvalue that rounding may explain
-GOLDEN = 0.6180339887498949  # whose multiples fill the unit interval evenly
+EVEN = np.array([0.7548776662466927, 0.5698402909980532])  # whose multiples fill the unit square evenly
 CHECK_FLOPS = 1e8  # most work spent on looking for negative eigenvalues
 
 
@@ -41,16 +41,17 @@ def check_symmetric(stack: np.ndarray, names: list[str], source: str) -> None:
 def _looks_symmetric(stack: np.ndarray, largest: np.ndarray) -> bool:
     """Whether ``sum_ij K[i, j] sin(t_i - t_j)`` is next to nothing for every kernel, as it is for symmetric ones.
 
-    Multiples of the golden ratio keep any two of n angles about ``1 / n`` apart at least, so that one pair of entries
-    that differ by `ASYMMETRY` cannot hide; they are given to the samples at random, so that many pairs will not.
+    It is summed for two angles at once, multiples of numbers that keep any two of n samples ``1 / sqrt(n)`` apart in one
+    of them at least, so that one pair of entries that differ by `ASYMMETRY` cannot hide; they are given to the samples
+    at random, so that many pairs will not.
     """
     from ..compiled.stacks import turned, turned_of_each
 
     n, each = stack.shape[0], kernels_first(stack)
-    angles = np.pi * np.mod(np.random.default_rng(0).permutation(n) * GOLDEN, 1.0)
+    angles = np.pi * np.mod(np.random.default_rng(0).permutation(n) * EVEN[:, None], 1.0)
     turns = np.cos(angles), np.sin(angles)
     sums = turned(stack, *turns) if each is None else turned_of_each(each, *turns)
-    return bool(np.all(np.isfinite(sums)) and np.all(np.abs(sums) <= ASYMMETRY / n * largest))
+    return bool(np.all(np.isfinite(sums)) and np.all(np.abs(sums) <= ASYMMETRY / n**0.5 * largest))
 
 
 def check_definite(stack: np.ndarray, names: list[str], unknown: list[int], random_state: Any) -> bool:

@@ -11,6 +11,7 @@ from numba import njit
 FAST: Any = {"cache": True, "nogil": True, "fastmath": {"contract", "reassoc"}}
 CHUNK = 32768  # doubles of the output kept in the second-level cache while columns stream by
 TILE = 64  # rows worked on together where a kernel is turned over
+QUICK: Any = {**FAST, "fastmath": {*FAST["fastmath"], "nnan", "nsz"}}  # for loops that look for the least or the most
 
 
 @njit(**FAST)
@@ -21,12 +22,19 @@ def energies(stack, beta, support, first, last):
     row = np.empty(m)
     for a in range(first, last):
         i = support[a]
-        row[:] = 0.5 * beta[i] * stack[i, i]
-        for b in range(a):
-            j = support[b]
-            weight = beta[j]
+        row[:], column, b = 0.5 * beta[i] * stack[i, i], stack[i], 0
+        while b + 4 <= a:
+            j0, j1, j2, j3 = support[b], support[b + 1], support[b + 2], support[b + 3]
+            d0, d1, d2, d3 = beta[j0], beta[j1], beta[j2], beta[j3]
+            e0, e1, e2, e3 = column[j0], column[j1], column[j2], column[j3]
             for k in range(m):
-                row[k] += weight * stack[i, j, k]
+                row[k] += d0 * e0[k] + d1 * e1[k] + d2 * e2[k] + d3 * e3[k]
+            b += 4
+        while b < a:
+            weight, entry = beta[support[b]], column[support[b]]
+            for k in range(m):
+                row[k] += weight * entry[k]
+            b += 1
         for k in range(m):
             q[k] += 2.0 * beta[i] * row[k]
     return q
@@ -238,23 +246,28 @@ def asymmetry(stack):
 
 
 @njit(**FAST)
-def turned(stack, cosine, sine):
-    """Sum of ``K_k[i, j] sin(t_i - t_j)`` of each kernel: zero, up to rounding, if it is symmetric."""
+def turned(stack, cosines, sines):
+    """Sums of ``K_k[i, j] sin(t_i - t_j)`` of each kernel, for two angles ``t``: zero if it is symmetric."""
     n, m = stack.shape[0], stack.shape[2]
-    total, row = np.zeros(m), np.empty(m)
+    total, one, other = np.zeros((2, m)), np.empty(m), np.empty(m)
     for i in range(n):
-        row[:], column, j = 0.0, stack[i], 0
-        turns = sine[i] * cosine - cosine[i] * sine
+        one[:], other[:], column, j = 0.0, 0.0, stack[i], 0
+        turns = sines[0, i] * cosines[0] - cosines[0, i] * sines[0]
+        more = sines[1, i] * cosines[1] - cosines[1, i] * sines[1]
         while j + 4 <= n:
             d0, d1, d2, d3 = turns[j], turns[j + 1], turns[j + 2], turns[j + 3]
+            c0, c1, c2, c3 = more[j], more[j + 1], more[j + 2], more[j + 3]
             e0, e1, e2, e3 = column[j], column[j + 1], column[j + 2], column[j + 3]
             for k in range(m):
-                row[k] += d0 * e0[k] + d1 * e1[k] + d2 * e2[k] + d3 * e3[k]
+                one[k] += d0 * e0[k] + d1 * e1[k] + d2 * e2[k] + d3 * e3[k]
+                other[k] += c0 * e0[k] + c1 * e1[k] + c2 * e2[k] + c3 * e3[k]
             j += 4
         for rest in range(j, n):
             for k in range(m):
-                row[k] += turns[rest] * column[rest, k]
-        total += row
+                one[k] += turns[rest] * column[rest, k]
+                other[k] += more[rest] * column[rest, k]
+        total[0] += one
+        total[1] += other
     return total
 
 
@@ -292,15 +305,18 @@ def columns_of_each(kernels, chosen, delta, index, rows, first, last, out):
 
 
 @njit(**FAST)
-def turned_of_each(kernels, cosine, sine):
-    """Sum of ``K_k[i, j] sin(t_i - t_j)`` of each kernel."""
+def turned_of_each(kernels, cosines, sines):
+    """Sums of ``K_k[i, j] sin(t_i - t_j)`` of each kernel, for two angles ``t``."""
     m, n = kernels.shape[:2]
-    total = np.zeros(m)
+    total, cosine, sine, more, less = np.zeros((2, m)), cosines[0], sines[0], cosines[1], sines[1]
     for k in range(m):
         for i in range(n):
-            row, even, odd = kernels[k, i], 0.0, 0.0
+            row, even, odd, left, right = kernels[k, i], 0.0, 0.0, 0.0, 0.0
             for j in range(n):
                 even += cosine[j] * row[j]
                 odd += sine[j] * row[j]
-            total[k] += sine[i] * even - cosine[i] * odd
+                left += more[j] * row[j]
+                right += less[j] * row[j]
+            total[0, k] += sine[i] * even - cosine[i] * odd
+            total[1, k] += less[i] * left - more[i] * right
     return total

@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from .prefetch import prefetch
-from .stacks import CHUNK, FAST, add_columns
+from .stacks import CHUNK, FAST, QUICK, add_columns
 
 AHEAD = 12  # samples ahead for which entries are asked for
 FETCHED = 512  # bytes of one entry of all kernels up to which that pays
@@ -159,6 +159,22 @@ def median(values):
 
 
 @njit(**FAST)
+def above(beta, upper, kink):
+    """Return what the slope of a dual that rises has beside the gradient: its kink, or infinity if it cannot."""
+    if beta >= upper:
+        return np.inf
+    return kink if beta >= 0.0 else -kink
+
+
+@njit(**FAST)
+def below(beta, lower, kink):
+    """Return what the slope of a dual that falls has beside the gradient: its kink, or minus infinity if it cannot."""
+    if beta <= lower:
+        return -np.inf
+    return kink if beta > 0.0 else -kink
+
+
+@njit(**FAST)
 def sides(gradient, beta, lower, upper, kink, rising, falling):
     """Leave the slopes of rising and of falling duals, infinite where they cannot; by how much the best pair violates.
 
@@ -166,8 +182,8 @@ def sides(gradient, beta, lower, upper, kink, rising, falling):
     """
     best, worst = np.inf, -np.inf
     for i in range(beta.size):
-        rising[i] = gradient[i] + (kink[i] if beta[i] >= 0.0 else -kink[i]) if beta[i] < upper[i] else np.inf
-        falling[i] = gradient[i] + (kink[i] if beta[i] > 0.0 else -kink[i]) if beta[i] > lower[i] else -np.inf
+        rising[i] = gradient[i] + above(beta[i], upper[i], kink[i])
+        falling[i] = gradient[i] + below(beta[i], lower[i], kink[i])
         best, worst = min(best, rising[i]), max(worst, falling[i])
     return best, worst
 
@@ -190,7 +206,7 @@ def programme(stack, samples, kernels, block, slot, count, weights, combined, fo
     """Move ``beta`` in its box, its sum held, until no pair violates by more than ``2 eps``.
 
     Return the steps taken, and a sample whose row is lacking and cannot be made from an empty stack, or -1. The
-    Hessian is the combined kernel plus ``bend g'``. ``gradient`` is that of the quadratic at ``beta``, and is kept so.
+    Hessian is the combined kernel plus ``bend' g``. ``gradient`` is that of the quadratic at ``beta``, and is kept so.
     Pairs are taken among the samples that violate most, which stay in the processor's cache; then all slopes move by
     what those did.
     """
@@ -209,9 +225,14 @@ def programme(stack, samples, kernels, block, slot, count, weights, combined, fo
         some = np.flatnonzero(marked)
         old, slopes, part = beta[some], gradient[some], np.empty((some.size, some.size), combined.dtype)
         new, have, steps = old.copy(), np.zeros(some.size, np.bool_), 0
-        state = (slopes, new, diagonal[some], ridge[some], lower[some], upper[some], kink[some], part, have)
+        turns, size = g if some.size == n else g[:, some], some.size
+        rise, fall, merits = np.empty(size), np.empty(size), np.empty(size)
+        state = (slopes, new, diagonal[some], ridge[some], lower[some], upper[some], kink[some], rise, fall, merits)
+        for j in range(size):
+            i = some[j]
+            rise[j], fall[j] = above(old[j], upper[i], kink[i]), below(old[j], lower[i], kink[i])
         while True:
-            steps, wanted = pairs(*state, close, budget - taken, steps)
+            steps, wanted = pairs(*state, part, have, close, budget - taken, steps)
             if wanted < 0:
                 break
             i = some[wanted]
@@ -220,7 +241,7 @@ def programme(stack, samples, kernels, block, slot, count, weights, combined, fo
                 break
             if not formed[i]:
                 make_row(i, stack, samples, kernels, block, slot, count, weights, combined, formed, place, made)
-            gather(combined[place[i]], bend[i], g, some, part[wanted])
+            gather(combined[place[i]], bend[:, i], turns, some, part[wanted])
             have[wanted] = True
         taken += steps
         if some.size == n:
@@ -237,32 +258,33 @@ def programme(stack, samples, kernels, block, slot, count, weights, combined, fo
 
 
 @njit(**FAST)
-def gather(row, bend, g, some, out):
-    """Leave in ``out`` a row of the Hessian at the samples ``some``."""
+def gather(row, bend, turns, some, out):
+    """Leave in ``out`` a row of the Hessian at the samples ``some``; ``turns`` (kernels, some)."""
     for j in range(some.size):
         out[j] = row[some[j]]
-    if bend.size > 0:
+    k = 0
+    while k + 4 <= bend.size:
+        b0, b1, b2, b3 = bend[k], bend[k + 1], bend[k + 2], bend[k + 3]
+        t0, t1, t2, t3 = turns[k], turns[k + 1], turns[k + 2], turns[k + 3]
         for j in range(some.size):
-            entry, total = g[some[j]], out[j]
-            for k in range(bend.size):
-                total += bend[k] * entry[k]
-            out[j] = total
+            out[j] += b0 * t0[j] + b1 * t1[j] + b2 * t2[j] + b3 * t3[j]
+        k += 4
+    while k < bend.size:
+        b, turn = bend[k], turns[k]
+        for j in range(some.size):
+            out[j] += b * turn[j]
+        k += 1
 
 
 @njit(**FAST)
 def add_bends(bend, g, some, delta, gradient):
-    """Add ``g bend' delta`` of the samples ``some`` to ``gradient``."""
-    turn = np.zeros(bend.shape[1])
-    for j in range(some.size):
-        if delta[j] != 0.0:
-            for k in range(turn.size):
-                turn[k] += delta[j] * bend[some[j], k]
-    if turn.size > 0:
+    """Add ``g' bend delta`` of the samples ``some`` to ``gradient``."""
+    for k in range(bend.shape[0]):
+        bends, turn, total = bend[k], g[k], 0.0
+        for j in range(some.size):
+            total += delta[j] * bends[some[j]]
         for i in range(gradient.size):
-            total = 0.0
-            for k in range(turn.size):
-                total += turn[k] * g[i, k]
-            gradient[i] += total
+            gradient[i] += total * turn[i]
 
 
 @njit(**FAST)
@@ -284,43 +306,44 @@ def add_rows(rows, place, some, delta, gradient):
         r += 1
 
 
-@njit(**FAST)
-def pairs(gradient, beta, diagonal, ridge, lower, upper, kink, rows, have, eps, budget, taken):
+@njit(**QUICK)
+def pairs(gradient, beta, diagonal, ridge, lower, upper, kink, rise, fall, merits, rows, have, eps, budget, taken):
     """Take pair steps until none violates by more than ``2 eps``; how many so far, and the row it lacks or -1.
 
-    A step ends at a kink at the latest, where the next one goes on with the slope behind it.
+    ``rise`` and ``fall`` are what the slopes of duals have beside the gradient, ``merits`` room for as many numbers. A
+    step ends at a kink at the latest, where the next one goes on with the slope behind it.
     """
     n = beta.size
     while taken < budget:
-        up, best, worst = -1, np.inf, -np.inf
+        best, worst = np.inf, -np.inf
         for i in range(n):
-            rising = gradient[i] + (kink[i] if beta[i] >= 0.0 else -kink[i])
-            if rising < best and beta[i] < upper[i]:
-                up, best = i, rising
-            falling = gradient[i] + (kink[i] if beta[i] > 0.0 else -kink[i])
-            if falling > worst and beta[i] > lower[i]:
-                worst = falling
-        if up < 0 or worst - best <= 2.0 * eps:
+            best, worst = min(best, gradient[i] + rise[i]), max(worst, gradient[i] + fall[i])
+        if not worst - best > 2.0 * eps:
+            break
+        up = 0
+        while up < n and gradient[up] + rise[up] != best:
+            up += 1
+        if up == n:
             break
         if not have[up]:
             return taken, up
-        rises, own = rows[up], diagonal[up]
-        down, gain, bent, steep = -1, 0.0, 1.0, 0.0
+        rises, own, gain = rows[up], diagonal[up], 0.0
         for i in range(n):
-            falling = gradient[i] + (kink[i] if beta[i] > 0.0 else -kink[i])
-            if falling > best and beta[i] > lower[i]:
-                curvature = max(own + diagonal[i] - 2.0 * rises[i], 1e-12)
-                merit = (falling - best) ** 2 / curvature
-                if merit > gain:
-                    down, gain, bent, steep = i, merit, curvature, falling
-        if down < 0:
+            apart = max(gradient[i] + fall[i] - best, 0.0)
+            merits[i] = apart * apart / max(own + diagonal[i] - 2.0 * rises[i], 1e-12)
+            gain = max(gain, merits[i])
+        down = 0
+        while down < n and merits[down] != gain:
+            down += 1
+        if down == n or not gain > 0.0:
             break
         if not have[down]:
             return taken, down
+        bent = max(own + diagonal[down] - 2.0 * rises[down], 1e-12)
         top = 0.0 if beta[up] < 0.0 and kink[up] > 0.0 else upper[up]
         bottom = 0.0 if beta[down] > 0.0 and kink[down] > 0.0 else lower[down]
         room_up, room_down = top - beta[up], beta[down] - bottom
-        t = min((steep - best) / bent, min(room_up, room_down))
+        t = min((gradient[down] + fall[down] - best) / bent, min(room_up, room_down))
         beta[up] = top if t == room_up else beta[up] + t
         beta[down] = bottom if t == room_down else beta[down] - t
         falls = rows[down]
@@ -328,6 +351,8 @@ def pairs(gradient, beta, diagonal, ridge, lower, upper, kink, rows, have, eps, 
             gradient[i] += t * (rises[i] - falls[i])
         gradient[up] += t * ridge[up]
         gradient[down] -= t * ridge[down]
+        for i in (up, down):
+            rise[i], fall[i] = above(beta[i], upper[i], kink[i]), below(beta[i], lower[i], kink[i])
         taken += 1
     return taken, -1
 

@@ -30,7 +30,7 @@ class SQPSettings:
     margin: float = 0.05  #: distance from violation at which a sample counts as settled
     wide: float = 0.3  #: the same where a round has changed nothing
     start: float = 0.02  #: share of the dual value that the first round works towards
-    rough_start: float = 0.1  #: the same for many kernels, most of which the next round leaves out
+    rough_start: float = 0.3  #: the same for many kernels, most of which the next round leaves out
     part: float = 0.05  #: share of the gap that the others work towards
     spare: float = 0.8  #: share of the tolerance that is always enough
     near: float = 0.03  #: share of the largest energy below it within which a kernel stays in play, at least

@@ -110,14 +110,14 @@ class _Programme:
         assert local.weights is not None
         dtype = local.combined.dtype
         self.diagonal = local.diagonal @ local.weights + local.box.ridge
-        self.bend = self.g = np.empty((beta.size, 0), dtype=dtype)
+        self.bend = self.g = np.empty((0, beta.size), dtype=dtype)  # a row for each kernel
         if not local.penalty.fixed:
-            bend = 2.0 * local.penalty.curvature_times(q, local.g.T).T
-            own = np.einsum("ik,ik->k", np.abs(bend), np.abs(local.g))
+            bend, g = 2.0 * local.penalty.curvature_times(q, local.g.T), local.g.T
+            own = np.einsum("ki,ki->k", np.abs(bend), np.abs(g))
             kept = np.flatnonzero(own > SETTINGS.faint * own.max(initial=0.0))
             if kept.size:
-                bend, g = (bend, local.g) if kept.size == own.size else (bend[:, kept], local.g[:, kept])
-                self.diagonal += np.einsum("ik,ik->i", bend, g)
+                bend, g = (bend, g) if kept.size == own.size else (bend[kept], g[kept])
+                self.diagonal += np.einsum("ki,ki->i", bend, g)
                 self.bend, self.g = (np.ascontiguousarray(table, dtype=dtype) for table in (bend, g))
         weights = self.weights = np.zeros(block.kernels.size, dtype=dtype)
         weights[local.place] = local.weights
@@ -174,7 +174,7 @@ class _Programme:
 
     def correction(self, delta: np.ndarray) -> np.ndarray:
         """Return the part of the Hessian times ``delta`` that is due to the weights' own change."""
-        return self.g @ (delta @ self.bend)
+        return (self.bend @ delta) @ self.g
 
     def on_free(self) -> bool:
         """Move the free duals to where the quadratic is least, cut off at bounds and kinks; False if that is no use."""
@@ -188,7 +188,7 @@ class _Programme:
         make_rows(free, *self.rows)
         rows = self.state.local.combined[self.state.local.row[free]]
         part, sign = box.take(free), np.sign(beta[free])
-        square = rows[:, free] + self.bend[free].astype(float) @ self.g[free].T
+        square = rows[:, free] + self.bend[:, free].astype(float).T @ self.g[:, free]
         jitter = SETTINGS.jitter if rows.dtype == np.float64 else SETTINGS.jitter**0.5
         square.flat[:: free.size + 1] += part.ridge + jitter * float(self.diagonal.mean())
         solve = cholesky(square)
@@ -202,7 +202,7 @@ class _Programme:
         for halving in range(SETTINGS.halvings):
             moved = _cut_off(beta[free] + 0.5**halving * step, low, high, float(beta[free].sum()))
             delta = moved - beta[free]
-            change = delta @ rows + self.g @ (delta @ self.bend[free])
+            change = delta @ rows + (self.bend[:, free] @ delta) @ self.g
             change[free] += part.ridge * delta
             if float(slope @ delta) + 0.5 * float(delta @ change[free]) < 0.0:
                 beta[free] = moved
