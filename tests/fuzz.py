@@ -56,7 +56,7 @@ SOLVERS = ["auto"] * 12 + [
 OTHERS = ["frank-wolfe", "lagrangian", "active", "gfb", "gfb-merged", "mehrotra"]  # solvers, less often
 FACES = ["plain"] * 14 + [  # estimators, and what is asked of them
     "chosen", "recipe", "recipe", "nonconvex", "boosted", "stream", "pairs of classes", "probability", "functions",
-    "absent", "solver", "one class",
+    "absent", "solver", "one class", "effects",
 ]  # fmt: skip
 DRESSES = ["array"] * 6 + ["frame", "sparse", "objects", "list", "fortran", "read-only"]
 GENTLE = 1e-9  # share of the objective that kernels computed here and there may differ by
@@ -192,7 +192,9 @@ def face_of(spec):
         return face if task in CLASSES and (face != "stream" or spec["form"] == "samples") else "plain"
     if face == "chosen":
         return face if task in CHOSEN else "plain"
-    return "plain" if face in ("functions", "absent") and spec["form"] != "samples" else face
+    if face == "effects" and task == "outliers":  # which take no banks of effects
+        return "plain"
+    return "plain" if face in ("functions", "absent", "effects") and spec["form"] != "samples" else face
 
 
 def near(A, B, gamma=0.1):
@@ -217,6 +219,9 @@ def estimator_of(spec):
     known = model.get_params(deep=False)
     if face == "functions":
         return model.set_params(kernels=[near, nearer, dots])
+    if face == "effects":  # banks that are never listed, and listed ones
+        few = {"penalty": "l1", "approximation": "explicit"} if which % 4 else {}
+        return model.set_params(kernels="effects", normalize="trace", **few)
     if face == "absent":
         return model.set_params(missing="absent", kernels=K.linear(on="each"))
     if face == "pairs of classes":

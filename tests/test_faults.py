@@ -139,6 +139,14 @@ ONCE = {
         "kinds": ["nearly singular", "gaussian", "gaussian", "rank one", "rank one"], "C": 526253.3045595733,
         "penalty": "elasticnet", "normalize": "center", "weights": "even", "labels": "unbalanced", "tol": 1e-6,
     },
+    "a bank of effects of which no kernel has weight": {
+        "seed": 1050000113, "task": "survival", "n": 4, "loss": "cox", "C": 0.0086, "form": "samples",
+        "face": "effects", "which": 122,
+    },
+    "a bank of effects in single precision": {
+        "seed": 1050000146, "task": "binary", "n": 30, "loss": "hinge", "C": 5.1, "form": "samples",
+        "dtype": "float32", "face": "effects", "which": 582,
+    },
 }  # fmt: skip
 
 
