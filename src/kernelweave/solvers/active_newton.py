@@ -11,6 +11,7 @@ from scipy.linalg import cho_factor, cho_solve
 from ..arrays import is_numpy
 from ..grams import BankGram
 from ..problem import Certificate, Point, Problem, Status
+from .active import ActiveKernels, ActiveState
 from .base import Solver, bank, l1_only, late
 
 
@@ -32,13 +33,15 @@ class ActiveNewtonSettings:
     halvings: int = 12  #: of a step along which the objective does not fall
     armijo: float = 1e-4  #: share of the promised fall that a step of the weights must bring
     exchanges: int = 5  #: times the kernels in play: most changes of sides in the programme of the weights
-    jitter: float = 1e-12  #: share of its diagonal by which the curvature of the weights is raised
+    jitter: float = 1e-12  #: share of its own diagonal by which the curvature of the weights is raised
     rounding: float = 1e-10  #: share of the slopes that counts as none
     same: float = 1e-12  #: share of the largest dual by which duals made feasible may differ and count as the same
-    patience: int = 3  #: steps in a row without progress after which that is the end
+    patience: int = 3  #: steps in a row without progress after which rounds take over
+    most: int = 60  #: steps after which they do
 
 
 SETTINGS = ActiveNewtonSettings()
+ROUNDS = ActiveKernels()
 Solve = Callable[[np.ndarray, float], np.ndarray]
 
 
@@ -73,7 +76,9 @@ class ActiveNewtonState:
     q: np.ndarray = field(default_factory=_nothing)  # (m,) energies of the whole bank, once it was scored
     goal: float = SETTINGS.rough  # gap to which the kernels in play are solved where there are many others
     gap: float = 1.0  # last certified
+    steps: int = 0
     stuck: int = 0
+    rounds: ActiveState | None = None  # of the other solver, where Newton's method came to an end
 
 
 class ActiveNewton(Solver):
@@ -82,7 +87,8 @@ class ActiveNewton(Solver):
     At given weights the duals are those of one SVM, found by a few Newton steps on the samples whose duals are between
     their bounds; the optimum as a function of the weights has slopes ``-q_k / 2`` and a curvature that the same
     factored matrix gives. A step of the weights solves the quadratic programme on the simplex that these make. Every
-    step scores the whole bank, so that the certificate is about all kernels, and those that violate join.
+    step scores the whole bank, so that the certificate is about all kernels, and those that violate join. Where steps
+    do not help, as at huge costs they may not, `ActiveKernels` goes on.
 
     Examples
     --------
@@ -106,6 +112,8 @@ class ActiveNewton(Solver):
         box = problem.loss.box
         if not is_numpy(box.linear) or not np.all(box.ridge > 0):
             return f"needs NumPy's duals with a ridge, which {problem.loss} has not: use solver='active'."
+        if np.any(np.isfinite(box.lower) & np.isfinite(box.upper)):
+            return f"takes duals with one bound at most, and those of {problem.loss} have two: use solver='active'."
         return l1_only(problem)
 
     def init(self, problem: Problem, start: np.ndarray | None, tol: float) -> ActiveNewtonState:
@@ -122,23 +130,26 @@ class ActiveNewton(Solver):
 
     def lean(self, problem: Problem, state: ActiveNewtonState, weights: np.ndarray) -> None:
         used = np.flatnonzero(weights)
-        if used.size:
+        if used.size and state.rounds is None:
             shares = weights[used] * problem.penalty.prices(weights.size)[used]
             state.kernels, state.weights = used, weights[used] / shares.sum()
             _begin(problem, state)
 
     def step(self, problem: Problem, state: ActiveNewtonState) -> bool:
-        if problem.gram.shape[1] >= SETTINGS.many:
-            state.stuck += _own_gap(problem, state) <= state.goal
-            while _own_gap(problem, state) > state.goal and state.stuck < SETTINGS.patience and not late():
-                _step_of_weights(problem, state)
-        elif state.q.size:
-            _step_of_weights(problem, state)
+        if state.rounds is not None:
+            return ROUNDS.step(problem, state.rounds)
+        state.steps += 1
+        try:
+            _step(problem, state)
+        except np.linalg.LinAlgError:  # numbers too large or too small: what there is, is judged
+            state.stuck = SETTINGS.patience
         state.beta = problem.feasible(state.fit.beta)
         state.q = problem.gram.energies(state.beta)
         return True
 
     def read(self, problem: Problem, state: ActiveNewtonState) -> Point:
+        if state.rounds is not None:
+            return ROUNDS.read(problem, state.rounds)
         fit, (weights, q) = state.fit, np.zeros((2, problem.gram.shape[1]))
         weights[state.kernels] = state.weights
         if np.max(np.abs(state.beta - fit.beta)) <= SETTINGS.same * np.max(np.abs(fit.beta)):
@@ -147,6 +158,11 @@ class ActiveNewton(Solver):
         return Point(state.beta, weights, state.q, fit.f, fit.beta, q)
 
     def adapt(self, problem: Problem, state: ActiveNewtonState, certificate: Certificate) -> Status | None:
+        if state.rounds is not None:
+            return ROUNDS.adapt(problem, state.rounds, certificate)
+        if state.stuck >= SETTINGS.patience or state.steps >= SETTINGS.most:
+            state.rounds = ROUNDS.init(problem, state.beta, state.tol)
+            return None
         state.gap, state.goal = certificate.gap, max(SETTINGS.fine * state.tol, SETTINGS.share * certificate.gap)
         worth = state.q / problem.penalty.prices(state.q.size)
         level = float(state.weights @ state.q[state.kernels])  # the mean of worths, by shares
@@ -160,8 +176,18 @@ class ActiveNewton(Solver):
         new = best[others[best] > level]
         if new.size:
             _join(problem, state, new)
-            return None
-        return Status.STALLED if state.stuck >= SETTINGS.patience else None
+        return None
+
+
+def _step(problem: Problem, state: ActiveNewtonState) -> None:
+    """Go a step of the weights; where kernels are many, as many as it takes to solve those in play."""
+    if problem.gram.shape[1] < SETTINGS.many:
+        if state.q.size:  # else the first weights are judged as they are
+            _step_of_weights(problem, state)
+        return
+    state.stuck += _own_gap(problem, state) <= state.goal
+    while _own_gap(problem, state) > state.goal and state.stuck < SETTINGS.patience and not late():
+        _step_of_weights(problem, state)
 
 
 # -- the kernels in play --
@@ -178,7 +204,11 @@ def _begin(problem: Problem, state: ActiveNewtonState) -> None:
     """Have the features of the kernels in play, and the duals that are best for their weights."""
     state.rows, state.starts = _features(bank(problem), state.kernels)
     per_row = np.repeat(state.weights, _ranks(state.rows, state.starts))
-    state.fit = _best_duals(problem, state, state.weights, _seen(problem, state.rows, per_row, state.beta))
+    state.fit = _seen(problem, state.rows, per_row, state.beta)
+    try:
+        state.fit = _best_duals(problem, state, state.weights, state.fit)
+    except np.linalg.LinAlgError:
+        state.stuck = SETTINGS.patience
 
 
 def _join(problem: Problem, state: ActiveNewtonState, new: np.ndarray) -> None:
@@ -324,7 +354,7 @@ def _step_of_weights(problem: Problem, state: ActiveNewtonState) -> None:
             state.weights, state.fit = weights, new
             return
         t *= 0.5
-    state.stuck = SETTINGS.patience
+    state.stuck += 1
 
 
 def _curvature(problem: Problem, state: ActiveNewtonState) -> np.ndarray:  # (a, a)
@@ -346,7 +376,8 @@ def _programme(H: np.ndarray, g: np.ndarray, prices: np.ndarray, w: np.ndarray) 
 
     Active sets from w on: entries go to zero where they would fall below it, and come in where that helps most.
     """
-    H = H + np.diag(SETTINGS.jitter * (np.diag(H).max() or 1.0) * (prices / prices.max()) ** 2)
+    own = np.diag(H)
+    H = H + np.diag(SETTINGS.jitter * np.where(own > 0, own, 1.0))
     x, inside = w.copy(), w > 0
     for _ in range(SETTINGS.exchanges * w.size):
         slope = g + H @ (x - w)
@@ -373,5 +404,8 @@ def _on_the_plane(H: np.ndarray, g: np.ndarray, prices: np.ndarray) -> tuple[np.
     """Return the d with ``prices @ d = 0`` and least ``g @ d + d @ H @ d / 2``, and the multiplier of the plane."""
     factor = cho_factor(H, lower=True, check_finite=False)
     one, other = cho_solve(factor, np.column_stack([g, prices]), check_finite=False).T
-    level = -float(prices @ one) / float(prices @ other)
+    bend = float(prices @ other)
+    if not bend > 0.0:
+        raise np.linalg.LinAlgError("numbers too large or too small for a step")
+    level = -float(prices @ one) / bend
     return -one - level * other, level
