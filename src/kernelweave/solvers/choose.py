@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..grams import BankGram, CombinableGram, FactorGram, TensorGram
+from ..grams import BankGram, BasisGram, CombinableGram, FactorGram, TensorGram
 from ..losses.base import BoundLoss
 from ..problem import Problem
 from .active import ActiveKernels
@@ -193,9 +193,14 @@ def _fits(solver: Solver, problem: Problem) -> bool:
 def _heft(problem: Problem) -> float:
     """Return the largest cost times the mean size of a kernel's entry of a sample, in units of the slopes."""
     gram = factors(problem)
-    if gram.basis.host_features is None:
+    features, step = gram.host_features, max(1, problem.n // 1000)
+    if isinstance(gram, BasisGram) and gram.basis.host_features is not None:
+        counted = (np.arange(problem.n) % step == 0).astype(float)
+        size = float(np.mean(gram.summed_diagonal(counted))) / float(counted.sum())
+    elif features is None:
         return np.inf
-    few = gram.take(np.arange(0, problem.n, max(1, problem.n // 1000)))
-    size = float(np.mean(few.diagonal()))
+    else:
+        few = features[::step]
+        size = float(np.sum(few.astype(float) ** 2)) / (few.shape[0] * gram.shape[1])
     unit = 1.0 if problem.loss.terms is None or problem.loss.terms.entropic else unit_of(problem)
     return float(problem.loss.C.max()) * size / unit
