@@ -245,4 +245,51 @@ def test_steps_of_survival_by_a_matrix_are_those_of_conjugate_gradients():
     system = newton_cg._System(problem, state, bend)
     direct, iterated = system._in_basis(gram), system._iterated(1e-10)
     np.testing.assert_allclose(direct[0], iterated[0], atol=1e-7)
-    np.testing.assert_allclose(direct[1], iterated[1], atol=1e-7)
+    assert direct[1] == pytest.approx(system.inner(system.residual, iterated[1]), rel=1e-6)
+
+
+def long_problem(C=1.0, n=10_400):
+    """A problem of so many samples that most of them lie far from the corner of their loss."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    y = np.where(X[:, 0] + X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=n) > 0, 1.0, -1.0)
+    bank = [kernel for gamma in (0.01, 0.1, 1.0) for kernel in K.RBF(gamma=gamma).resolve(X)]
+    given = {"share": np.full(n, 1 / n), "normalize": None, "random_state": 0}
+    gram = kw.SharedBasis(rank=20).factorise(bank, X, **given).gram
+    return kw.Problem(gram, losses.Hinge().bind(y, C), penalties.Lp(2.0))
+
+
+@pytest.mark.parametrize("C", [0.1, 10.0, 1000.0])
+def test_corners_of_many_samples_are_rounded_and_have_the_optimum_of_the_interior_point(C):
+    problem = long_problem(C)
+    found, other = kw.solve(problem, tol=1e-4), kw.solve(problem, "interior", tol=1e-5)
+    assert (found.solver, found.converged, other.converged) == ("lagrangian", True, True)
+    assert found.certificate.upper == pytest.approx(other.certificate.upper, rel=1.2e-4)
+    again = kw.certify(problem, kw.problem.Point(found.beta, found.weights))
+    assert again.lower <= other.certificate.upper <= again.upper * (1 + 1e-12)
+
+
+def test_a_step_from_the_samples_at_corners_is_that_from_all(monkeypatch):
+    problem = long_problem()
+    solver = kw.solvers.Lagrangian()
+    state = solver.init(problem, None, 1e-3)
+    for _ in range(4):
+        solver.step(problem, state)
+    system = newton_cg._System(state.round, state.inner, 2.0 * state.inner.penalty.curvature(state.inner.q))
+    assert 0 < system._giving(problem.gram.basis).size < 0.5 * problem.n
+    few = system._in_basis(problem.gram)
+    monkeypatch.setattr(newton_cg._System, "_giving", lambda *_: None)
+    whole = system._in_basis(problem.gram)
+    np.testing.assert_allclose(few[0], whole[0], atol=1e-9)
+    assert few[1] == pytest.approx(whole[1], rel=1e-9)
+    assert few[1] == pytest.approx(system.inner(system.residual, system.smooth(few[0])), rel=1e-6)
+
+
+def test_sums_of_diagonals_are_those_of_the_samples_that_count():
+    gram, rng = made(rank=20).gram, np.random.default_rng(0)
+    diagonal = gram.diagonal()
+    for weights in (rng.random(6), rng.random(6)):
+        for _ in range(2):
+            np.testing.assert_allclose(gram.diagonal_of(weights), diagonal @ weights, rtol=1e-10)
+    theta = np.where(rng.random(len(X)) < 0.2, 1.0, 0.0)
+    np.testing.assert_allclose(gram.summed_diagonal(theta), theta @ diagonal, rtol=1e-10)

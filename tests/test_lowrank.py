@@ -661,3 +661,12 @@ def test_large_costs_without_a_bias_take_few_steps(loss, columns):
     gram = LowRankGram(X, [columns // 3] * 3)
     problem = Problem(gram, loss.bind(y, C=1e3), penalties.L1(), dual_sum=None)
     assert solve(problem, max_iter=30).gap <= 1e-3
+
+
+def test_rows_of_duals_that_are_zero_are_not_read(rng):
+    V = rng.normal(size=(3000, 50))
+    beta = np.where(np.arange(3000) % 7 == 0, rng.normal(size=3000), 0.0)
+    wanted = V.T @ beta
+    V[beta == 0.0] = np.nan
+    for dtype, close in (("float64", 1e-12), ("float32", 1e-6)):
+        assert_allclose(LowRankGram(V.astype(dtype), [50]).rmatvec(beta), wanted, atol=close * np.abs(wanted).max())

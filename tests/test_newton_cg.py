@@ -60,7 +60,9 @@ def test_steps_by_factors_are_those_of_conjugate_gradients(task, penalty):
     for hard in (False, True):
         state.hard = hard
         system = newton_cg._System(problem, state, bend)
-        x, change = system.solve(1e-12)
+        x, fall = system.solve(1e-12)
+        change = system.smooth(x)
+        assert_allclose(fall, system.inner(system.residual, change), rtol=1e-6)
         assert_allclose(x + system.curved(change), system.residual, atol=1e-6 * np.abs(system.residual).max())
         found.append(change)
     assert_allclose(found[0], found[1], atol=1e-6 * np.abs(found[1]).max())

@@ -24,6 +24,8 @@ from .base import CombinableGram, FactorGram
 
 CHUNK = 2**22  # entries of the features worked on at a time on the computer's own processor
 AHEAD = 2**27  # entries of pieces and of matrices made of them that several threads may hold
+SPARSE = 0.25  # share of a vector's entries, at most, that are not zero where only their rows are read
+MANY = 2**17  # entries of the features from which that pays
 DEVICE_CHUNK = 2**27  # the same on an accelerator, where small pieces would starve it
 
 
@@ -97,6 +99,10 @@ class LowRankGram(FactorGram, CombinableGram):
     ) -> Array:  # (D,) or (D, c)
         """Return ``V' beta``."""
         V, xp = self.features, namespace(self.features)
+        if is_numpy(V) and beta.ndim == 1 and V.size >= MANY:
+            rows = np.flatnonzero(beta)
+            if rows.size <= SPARSE * beta.size:
+                V, beta = V[rows], beta[rows]
         if V.dtype == beta.dtype:
             return xp.matrix_transpose(V) @ beta
         if is_numpy(V):

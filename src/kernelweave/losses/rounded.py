@@ -41,6 +41,7 @@ class RoundedLoss(BoundLoss):
     def __init__(self, loss: BoundLoss, near: Array, rate: Array):
         self.loss, self.y, self.C, self.n, self._cost = loss.loss, loss.y, loss.C, loss.n, loss._cost
         self.base, self.near, self.rate = loss, near, rate
+        self._latest: tuple[Array, tuple[Array, Array]] | None = None  # decision values, and the answer to them
 
     @property
     def smooth(self) -> bool:
@@ -59,6 +60,11 @@ class RoundedLoss(BoundLoss):
 
     def _answer(self, f: Array) -> tuple[Array, Array]:
         """Return the duals, and where they give way: how fast, or among which classes."""
+        if self._latest is None or self._latest[0] is not f:
+            self._latest = f, self._answered(f)
+        return self._latest[1]
+
+    def _answered(self, f: Array) -> tuple[Array, Array]:
         if self.base.terms is None:
             aim = self.near + self.rate[:, None] * (self._own(f) - f)
             beta = self.base.project(aim)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..grams import BankGram, CombinableGram, FactorGram, TensorGram
+from ..grams import BankGram, BasisGram, CombinableGram, FactorGram, TensorGram
 from ..losses.base import BoundLoss
 from ..problem import Problem
 from .active import ActiveKernels
@@ -35,6 +35,7 @@ class ChoiceSettings:
     light: float = 10.0  #: heft up to which single coordinates get there soon
     rough: float = 30.0  #: heft beyond which passes over single samples become too many
     heavy: float = 1e5  #: heft beyond which the interior point is no longer the quickest on many features
+    firm: float = 1e4  #: heft up to which corners rounded less and less are quicker where kernels share a basis
     huge: float = 1e9  #: heft beyond which floating point leaves Newton's method on blocks no curvature
     hard: float = 1e3  #: heft from which kernels of low rank are taken apart into features
     size: int = 3000  #: samples up to which that is looked into
@@ -124,8 +125,16 @@ def _on_factors(problem: Problem, tol: float) -> Solver:
     if _is_smooth(loss):
         return Newton() if host or factors(problem).columns > SETTINGS.wide else NewtonCG()
     if not host or problem.dual_sum:
-        return Interior()
+        return Lagrangian() if _is_long_basis(problem, tol) else Interior()
     return _with_corners(problem, tol)
+
+
+def _is_long_basis(problem: Problem, tol: float) -> bool:
+    """Whether kernels share a basis of so many samples that steps on those at corners are worth being more of them."""
+    if factors(problem).basis.host_features is None or problem.dual_sum or problem.n <= SETTINGS.long:
+        return False
+    easy = tol >= SETTINGS.loose and problem.penalty.smooth and not problem.loss.box.kinked
+    return easy and _fits(Lagrangian(), problem) and _heft(problem) <= SETTINGS.firm
 
 
 def _without_bias(problem: Problem, tol: float) -> Solver:
@@ -184,10 +193,14 @@ def _fits(solver: Solver, problem: Problem) -> bool:
 def _heft(problem: Problem) -> float:
     """Return the largest cost times the mean size of a kernel's entry of a sample, in units of the slopes."""
     gram = factors(problem)
-    features = gram.host_features
-    if features is None:
+    features, step = gram.host_features, max(1, problem.n // 1000)
+    if isinstance(gram, BasisGram) and gram.basis.host_features is not None:
+        counted = (np.arange(problem.n) % step == 0).astype(float)
+        size = float(np.mean(gram.summed_diagonal(counted))) / float(counted.sum())
+    elif features is None:
         return np.inf
-    few = features[:: max(1, features.shape[0] // 1000)]
-    size = float(np.sum(few.astype(float) ** 2)) / (few.shape[0] * gram.shape[1])
+    else:
+        few = features[::step]
+        size = float(np.sum(few.astype(float) ** 2)) / (few.shape[0] * gram.shape[1])
     unit = 1.0 if problem.loss.terms is None or problem.loss.terms.entropic else unit_of(problem)
     return float(problem.loss.C.max()) * size / unit

@@ -30,6 +30,7 @@ class NewtonCGSettings:
     closer: float = 0.03  #: the same on kernels, which take longer to read than to multiply with
     tightest: float = 1e-8  #: share that any step leaves, at least
     direct: int = 1500  #: unknowns up to which a step is solved by a matrix, on the computer's own processor
+    few: float = 0.5  #: share of the samples that have a curvature up to which a matrix is formed from these alone
     direct_device: int = 12000  #: the same on an accelerator
     table: int = 2**26  #: entries of the columns of the basis that are bent at a time where a loss is no sum of samples
     width: int = 64  #: these columns, at most
@@ -286,8 +287,8 @@ def advance(problem: Problem, state: NewtonCGState) -> None:
         _leave_nothing(problem, state)
     curvature = state.penalty.curvature(state.q)
     system = _System(problem, state, 2.0 * curvature if state.q.any() and np.any(curvature) else None)
-    x, change = system.solve(state.close)
-    moved = _search(problem, state, x, -system.inner(system.residual, change))
+    x, fall = system.solve(state.close)
+    moved = _search(problem, state, x, -fall)
     state.stuck = 0 if moved else state.stuck + 1
 
 
@@ -456,8 +457,11 @@ class _System:
         shares = self.inverse @ np.array([self.inner(pull, x) for pull in self.pulls])
         return out - sum(float(share) * pull for share, pull in zip(shares, self.pulls, strict=True))
 
-    def solve(self, close: float) -> tuple[Array, Array]:
-        """Return x and ``S x``: by a matrix of the size of the features or of the samples that give way, if small."""
+    def solve(self, close: float) -> tuple[Array, float]:
+        """Return x, and how fast the objective falls along it to first order.
+
+        By a matrix of the size of the features, or of the samples that give way, where that is small.
+        """
         gram, loss = self.problem.gram, self.problem.loss
         if isinstance(gram, FactorGram) and self._unknowns(gram) <= self._most(gram, close):
             found = self._in_basis(gram)
@@ -465,7 +469,10 @@ class _System:
             found = self._among_samples(self.kernel)
         else:
             found = None
-        return found or self._iterated(close)
+        if found is None:
+            x, change = self._iterated(close)
+            found = x, self.inner(self.residual, change)
+        return found
 
     def _unknowns(self, gram: FactorGram) -> int:
         return gram.basis.columns * (1 if self.f.ndim == 1 else self.f.shape[1])
@@ -476,25 +483,37 @@ class _System:
             return 0  # whose columns, as many as samples, are not had in one pass
         return SETTINGS.direct if gram.on_host else SETTINGS.direct_device
 
-    def _in_basis(self, gram: FactorGram) -> tuple[Array, Array] | None:
+    def _in_basis(self, gram: FactorGram) -> tuple[Array, float] | None:
         """Solve for ``y = Q'x`` (r, c): ``y = Q'r - W T y`` with ``S = Q T Q'``, ``W = Q' L'' Q``; None if that fails.
 
         Rows of matrices are ordered by class, then by column of the basis.
         """
         xp, shape = namespace(self.f), self.f.shape
-        c, basis = (1 if len(shape) == 1 else shape[1]), gram.basis
-        W = self._bent_basis(basis, c)
+        c, few = (1 if len(shape) == 1 else shape[1]), self._giving(gram.basis)
+        basis = gram.basis if few is None else gram.basis.take(few)
+        W = self._bent_basis(basis, c, few)
         for pull, other in zip(self.pulls, self._shared_pulls(), strict=True):
+            pull, other = (part if few is None else part[few] for part in (pull, other))
             W = W - _stacked(basis.rmatvec(pull))[:, None] * _stacked(basis.rmatvec(other))[None, :]
         L = lower_root(self._core(gram, c))
         inner = xp.matrix_transpose(L) @ W @ L
         solve = cholesky(inner + xp.eye(inner.shape[0], dtype=inner.dtype, device=device_of(inner)))
         if solve is None:
             return None
-        s = solve(xp.matrix_transpose(L) @ _stacked(basis.rmatvec(self.residual)))
-        moved = xp.reshape(L @ s, (c, -1))
+        aim = _stacked(gram.basis.rmatvec(self.residual))
+        s = L @ solve(xp.matrix_transpose(L) @ aim)
+        moved = xp.reshape(s, (c, -1))
         change = basis.matvec(moved[0, :] if len(shape) == 1 else xp.matrix_transpose(moved))
-        return self.residual - self.curved(change), change
+        if few is not None:
+            change = scatter(change, few, self.problem.n)
+        return self.residual - self.curved(change), float(aim @ s)
+
+    def _giving(self, basis: FactorGram) -> np.ndarray | None:
+        """Return the samples whose losses have a curvature, where these are few and at hand."""
+        if self.f.ndim > 1 or basis.host_features is None or not self.problem.loss.separable:
+            return None
+        rows = np.flatnonzero(self.problem.loss.curvature(self.f))
+        return rows if 0 < rows.size <= SETTINGS.few * self.problem.n else None
 
     def _shared_pulls(self) -> list[Array]:
         """Return, for each direction of the bias, what its pull is multiplied with where the best bias is followed."""
@@ -503,12 +522,14 @@ class _System:
             for row in self.inverse
         ]
 
-    def _bent_basis(self, basis: FactorGram, c: int) -> Array:  # (c r, c r)
-        """Return ``Q' L'' Q``."""
+    def _bent_basis(self, basis: FactorGram, c: int, few: np.ndarray | None) -> Array:  # (c r, c r)
+        """Return ``Q' L'' Q``, from the samples that Q has."""
         xp, loss, rows = namespace(self.f), self.problem.loss, []
         if not loss.separable:
             return self._bent_by_columns(basis)
         bend = loss.curvature_between(self.f)
+        if few is not None:
+            return basis.weighted(loss.curvature(self.f)[few])
         blocks: dict[tuple[int, int], Array] = {}
         for i in range(c):
             for j in range(i + 1):
@@ -548,7 +569,7 @@ class _System:
         g = xp.concat(parts, axis=0)
         return T + (g @ like(g, self.bend)) @ xp.matrix_transpose(g)
 
-    def _among_samples(self, kernel: WeightedSum) -> tuple[Array, Array] | None:
+    def _among_samples(self, kernel: WeightedSum) -> tuple[Array, float] | None:
         """Solve for the samples that give way only, by their square of the kernel; None where they are too many."""
         xp, gram = namespace(self.f), self.problem.gram
         d = self.problem.loss.curvature(self.f)
@@ -570,7 +591,7 @@ class _System:
             tilt = solve(xp.ones_like(z))
             z = z - (float(xp.sum(z)) / float(xp.sum(tilt))) * tilt
         x = self.residual - scatter(z, some, self.f.shape[0])
-        return x, self.smooth(x)
+        return x, self.inner(self.residual, self.smooth(x))
 
     def _iterated(self, close: float) -> tuple[Array, Array]:
         """Return x and ``S x`` by conjugate gradients, to a share ``close`` of the residual in the norm of S.
