@@ -26,8 +26,9 @@ class MKLClassifierCV(Choosing, MKLClassifier):
     candidates : "auto" or list, default="auto"
         Ways to weigh kernels to try, in the order in which they are preferred when level: penalties as `MKLClassifier`
         takes them, dicts with "penalty", "normalize" and, for tables, "name"; "single" is each kernel alone. "auto" is
-        the plain average, lp with p = 4/3, and l1 on kernels divided by their effective dimension, by their tail, and
-        as they are; on effects, l1 on columns alone, and with pairs at ten, three and one times the price of a column.
+        the plain average and that of kernels divided by their effective dimension, lp with p = 4/3, and l1 on kernels
+        divided by their effective dimension, by their tail, and as they are; on effects, l1 on columns alone, and with
+        pairs at ten, three and one times the price of a column.
     cv : int, splitter or list of (train, test), default=None
         Folds; None is five, with classes in equal shares.
     scoring : str or callable, default=None
