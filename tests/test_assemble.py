@@ -128,6 +128,23 @@ def test_one_pair_of_entries_that_differ_is_seen_wherever_it_is():
             definite.check_symmetric(uneven, ["kernel 0", "kernel 1"], "X")
 
 
+def test_any_two_samples_are_apart_in_one_of_the_angles():
+    for n in (2, 10, 90, 1000, 30000):
+        apart = np.abs(np.sin(np.pi * np.arange(1, n) * definite.EVEN[:, None])).max(axis=0)
+        assert apart.min() >= 1 / n**0.5
+
+
+@pytest.mark.parametrize("first", ["samples", "kernels"])
+def test_rounding_does_not_have_entries_compared_one_by_one(monkeypatch, rng, first):
+    from kernelweave.compiled import stacks
+
+    stack = np.ones((400, 400, 2)) + 5e-11 * rng.normal(size=(400, 400, 2))
+    if first == "kernels":
+        stack = np.moveaxis(np.ascontiguousarray(np.moveaxis(stack, 2, 0)), 0, 2)
+    monkeypatch.setattr(stacks, "asymmetry", None)
+    definite.check_symmetric(stack, ["kernel 0", "kernel 1"], "X")
+
+
 def test_kernels_first_in_memory_are_the_same_kernels(rng):
     stack = rng.normal(size=(7, 7, 11))
     turned = np.moveaxis(np.ascontiguousarray(np.moveaxis(stack, 2, 0)), 0, 2)

@@ -41,9 +41,9 @@ def check_symmetric(stack: np.ndarray, names: list[str], source: str) -> None:
 def _looks_symmetric(stack: np.ndarray, largest: np.ndarray) -> bool:
     """Whether ``sum_ij K[i, j] sin(t_i - t_j)`` is next to nothing for every kernel, as it is for symmetric ones.
 
-    It is summed for two angles at once, multiples of numbers that keep any two of n samples ``1 / sqrt(n)`` apart in one
-    of them at least, so that one pair of entries that differ by `ASYMMETRY` cannot hide; they are given to the samples
-    at random, so that many pairs will not.
+    It is summed for two angles at once, multiples of numbers that keep any two of n samples ``1 / sqrt(n)`` apart in
+    one of them at least, so that one pair of entries that differ by `ASYMMETRY` cannot hide, while rounding is far
+    from showing; they are given to the samples at random, so that many pairs will not hide either.
     """
     from ..compiled.stacks import turned, turned_of_each
 
