@@ -67,15 +67,29 @@ def _share(
     root = np.sqrt(np.maximum(np.diagonal(double), 0.0))
     if not np.all(np.isfinite(single)) or not root.any():
         return 0.0  # told by name where all samples are looked at
-    root = np.where(root > 0.0, root, 1.0)
-    errors = (single.astype(float) - double) / np.outer(root, root)
+    size = np.outer(*2 * [np.where(root > 0.0, root, 1.0)])
+    errors, moved = _beyond_scales((single.astype(float) - double) / size, double / size)
     s = errors.shape[0]
-    norm = MARGIN * _length(errors)
+    norm = _length(errors)
     if s < n and norm > 0.0:
         few = _length(errors[np.ix_(*2 * [_evenly(s, FEW)])])
-        power = np.log(norm / MARGIN / few) / np.log(s / FEW) if few > 0.0 else 1.0
+        power = np.log(norm / few) / np.log(s / FEW) if few > 0.0 else 1.0
         norm *= (n / s) ** float(np.clip(power, 0.5, 1.0))
-    return norm / indefinite(1.0, n)
+    return (MARGIN * norm + n * moved**2) / indefinite(1.0, n)
+
+
+def _beyond_scales(
+    errors: np.ndarray,  # (s, s)
+    kernel: np.ndarray,  # (s, s)
+) -> tuple[np.ndarray, float]:
+    """Return errors less those of samples that are a little longer or shorter, and by how much at most they are.
+
+    A kernel with its row and column i times ``1 + d_i`` is as definite as before. Lengths of samples, of which squared
+    distances are made, are rounded so, and large sums of products have errors of one sign.
+    """
+    square = kernel**2
+    d = np.linalg.solve(np.diag(square.sum(axis=1)) + square, (kernel * errors).sum(axis=1))
+    return errors - (d[:, None] + d[None, :]) * kernel, float(np.abs(d).max())
 
 
 def _length(errors: np.ndarray) -> float:

@@ -30,6 +30,7 @@ TINY = 100  # samples up to which the loop goes on to the end of floating point,
 PRECISE = 1e-11  # relative gap to which problems of TINY size are solved, where the solver gets there
 ENDING = 6  # judgements in a row without a better gap after which a problem of TINY size is at its end
 ROUNDED = 0.5  # of tol: what rounding may do to the bounds beyond which a gap that is due to it is not worked on
+BLURRED = 100.0  # times what single precision did to entries: gaps finer than that are not worked for
 EXTRA = 30  # judgements that it may take from the gap asked for to there
 WAIT, WAIT_EACH = 5.0, 2e-6  # seconds of CPU, in all and for each entry of the kernels, that "auto" takes in any case
 LOOKS = 10  # judgements before which no rate is known
@@ -347,7 +348,7 @@ class _Run:
         goal = tol
         columns = self.problem.loss.several and self.problem.loss.elementwise  # which take long
         if self.problem.n <= TINY and self.solver.precise is not None and not columns:
-            goal = min(tol, self.solver.precise)
+            goal = min(tol, max(self.solver.precise, BLURRED * self.problem.gram.rounded))
         self.state = state = self.solver.init(self.problem, start, goal)
         if weights is not None:
             self.solver.lean(self.problem, state, weights)
