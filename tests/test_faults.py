@@ -532,6 +532,13 @@ def test_what_computing_in_single_precision_does_to_eigenvalues_is_allowed_for(n
         assert rounding_of([kernel], X.astype(float)) == 0.0
 
 
+def test_samples_on_which_a_kernel_is_zero_are_allowed_for_in_single_precision():
+    X, y = drawn(60)
+    X = (X * (np.arange(60) % 3 > 0)[:, None]).astype(np.float32)
+    assert 0.0 < rounding_of(K.linear(), X) < 1e-6
+    assert kw.MKLClassifier(K.linear() + K.rbf(gamma=[1.0])).fit(X, y).dual_gap_ <= 1e-3
+
+
 def test_numbers_of_single_precision_are_known_in_double_precision_too():
     X = drawn(60, 3)[0]
     single = np.stack([X @ X.T, X[:, :1] @ X[:, :1].T], axis=2).astype(np.float32)

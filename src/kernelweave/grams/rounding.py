@@ -88,7 +88,9 @@ def _beyond_scales(
     distances are made, are rounded so, and large sums of products have errors of one sign.
     """
     square = kernel**2
-    d = np.linalg.solve(np.diag(square.sum(axis=1)) + square, (kernel * errors).sum(axis=1))
+    sums = square.sum(axis=1)
+    sums[sums == 0.0] = 1.0  # samples on which the kernel is zero
+    d = np.linalg.solve(np.diag(sums) + square, (kernel * errors).sum(axis=1))
     return errors - (d[:, None] + d[None, :]) * kernel, float(np.abs(d).max())
 
 
