@@ -18,6 +18,7 @@ from .svm import TrainedSVM, behind, first_eps, sharper, train
 class CutSettings:
     """Constants of methods on cutting planes."""
 
+    rough: float = 0.3  #: share of the width between the bounds of the cuts that the gap of an SVM's own may be
     flat: int = 10  #: SVMs that do not bring the bounds of the cuts nearer, after which they are taken not to
     feasibility: float = 1e-10  #: precision of the linear programme, of its constraints and of its multipliers
 
@@ -29,7 +30,8 @@ SETTINGS = CutSettings()
 class Cuts:
     """Lower bounds ``total_j - 1/2 s'costs_j`` on what an SVM at the shares ``s`` is worth, one from each SVM.
 
-    ``lower`` is the least that their maximum can be on the simplex, ``upper`` the least value of an SVM.
+    ``lower`` is the least that their maximum can be on the simplex, ``upper`` the least value that an SVM has at most:
+    its primal value, as that of its duals is less where it was trained roughly.
     """
 
     betas: list[np.ndarray] = field(default_factory=list)  # (n,) each
@@ -38,12 +40,12 @@ class Cuts:
     lower: float = -np.inf
     upper: float = np.inf
 
-    def add(self, svm: TrainedSVM, costs: np.ndarray) -> None:
-        """Take note of the cut that an SVM gives."""
+    def add(self, svm: TrainedSVM, costs: np.ndarray, most: float) -> None:
+        """Take note of the cut that an SVM gives, and of its value, which is at ``most`` that."""
         self.betas.append(svm.beta)
         self.totals.append(svm.total)
         self.costs.append(costs)
-        self.upper = min(self.upper, svm.value)
+        self.upper = min(self.upper, most)
 
     def lowest(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Return the shares where the largest cut is lowest, and the duals that prove it: a mixture of those seen.
@@ -82,6 +84,7 @@ class CutState:
     proof: Point | None = None
     width: float = np.inf  # the least between the bounds of the cuts so far,
     flat: int = 0  # and the SVMs since then
+    rough: float = 0.0  # the gap of the last SVM's own
     lost: bool = False  # whether the linear programme had no answer
 
 
@@ -107,7 +110,9 @@ class Cutting(Solver):
         svm = train(problem, state.shares / prices, state.beta, state.eps)
         q = problem.gram.energies(svm.beta)
         state.point, state.beta = svm.point(q), svm.beta
-        cuts.add(svm, q / prices)
+        most = problem.total_loss(svm.f, problem.best_bias(svm.f)) + 0.5 * float(svm.beta @ svm.f)
+        cuts.add(svm, q / prices, most)
+        state.rough = most - svm.value
         found = cuts.lowest()
         if found is None:
             state.lost = True
@@ -122,6 +127,11 @@ class Cutting(Solver):
     def choose(self, state: CutState, lowest: np.ndarray) -> np.ndarray:
         """Return the shares of the next SVM; ``lowest`` are those where the largest cut is lowest."""
 
+    @property
+    def rough(self) -> float:
+        """The share of the width between the bounds of the cuts that the gap of an SVM's own may be."""
+        return SETTINGS.rough
+
     def read(self, problem: Problem, state: CutState) -> Point:
         return state.point
 
@@ -129,6 +139,7 @@ class Cutting(Solver):
         width = state.cuts.upper - state.cuts.lower
         state.flat = 0 if width < state.width else state.flat + 1
         state.width, end = min(width, state.width), None
-        if state.point.q is None or behind(problem, state.point, certificate):
+        rough = state.rough > self.rough * width
+        if rough or state.point.q is None or behind(problem, state.point, certificate):
             state.eps, end = sharper(problem, state.eps)
         return Status.STALLED if state.lost or (end and state.flat >= SETTINGS.flat) else None

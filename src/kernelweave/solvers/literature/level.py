@@ -56,6 +56,10 @@ class LevelMethod(Cutting):
             return f"takes a level between 0 and 1, not {level!r}."
         return super().refuse(problem)
 
+    @property
+    def rough(self) -> float:
+        return super().rough * (1.0 - self.level)  # else the level may be above what the SVM is worth
+
     def choose(self, state: CutState, lowest: np.ndarray) -> np.ndarray:
         cuts = state.cuts
         return project(state.shares, cuts, cuts.lower + self.level * max(cuts.upper - cuts.lower, 0.0), lowest)
