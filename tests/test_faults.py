@@ -144,6 +144,12 @@ ONCE = {
         "loss": "crammer_singer", "penalty": "lp 1.1", "normalize": None, "dtype": "float32", "weights": "even",
         "labels": "random", "tol": 1e-6, "face": "boosted", "which": 867,
     },
+    "sweeps over several targets that outlast the time given": {
+        "seed": 810005366, "task": "several targets", "n": 200, "kinds": ["identity", "wide", "gaussian"],
+        "scales": 7.642857340321521, "C": 518601.2393780863, "loss": "epsilon_insensitive", "penalty": "lp 1.1",
+        "normalize": None, "form": "features", "weights": "even", "labels": "unbalanced", "tol": 0.01,
+        "max_time": 0.1, "face": "chosen", "which": 714, "dress": "frame",
+    },
     "a bank of effects of which no kernel has weight": {
         "seed": 1050000113, "task": "survival", "n": 4, "loss": "cox", "C": 0.0086, "form": "samples",
         "face": "effects", "which": 122,

@@ -15,7 +15,7 @@ from ..losses.multiclass import own_class
 from ..penalties import Fixed
 from ..penalties.base import MixingPenalty
 from ..problem import Certificate, Point, Problem, Status
-from .base import Solver, combinable, no_gradient, without_faint_shares
+from .base import Solver, combinable, late, no_gradient, without_faint_shares
 from .simplexes import least_on_simplexes
 
 
@@ -260,7 +260,7 @@ def _climb(problem: Problem, state: AscentState, rows: np.ndarray) -> np.ndarray
             _climb_column(problem, model, terms.column(c), state.beta[rows], beta, c, (undone, least, budget))
         moved = float(np.abs(beta - last).sum())
         first = moved if sweep == 0 else first
-        if moved <= SETTINGS.swept * first:
+        if moved <= SETTINGS.swept * first or late():
             break
     return beta
 
