@@ -553,9 +553,29 @@ def test_numbers_of_single_precision_are_known_in_double_precision_too():
     assert rounded > 0.0
     for same in (single.astype(float), half, np.moveaxis(np.ascontiguousarray(np.moveaxis(single, 2, 0)), 0, 2)):
         assert kw.DenseGram(same).rounded == rounded
-    counts = np.random.default_rng(0).integers(0, 1000, (60, 4))
-    for exact in (np.stack([X @ X.T], axis=2), (counts @ counts.T)[:, :, None] / 1024.0, np.ones((60, 60, 1))):
-        assert kw.DenseGram(exact).rounded == 0.0
+    assert kw.DenseGram(np.stack([X @ X.T, single[:, :, 0]], axis=2)).rounded == rounded  # beside double precision
+    large = (np.float32(1e12) * single[:, :, :1]).astype(float)
+    assert np.all(large == np.rint(large)) and kw.DenseGram(large).rounded == rounded  # whole, as no digits are left
+    rng = np.random.default_rng(0)
+    counts, pixels = rng.integers(0, 1000, (60, 4)), rng.integers(0, 256, (60, 784)).astype(float)
+    exact = [X @ X.T, counts @ counts.T / 1024.0, np.ones((60, 60)), pixels @ pixels.T]
+    for kernel in exact:
+        assert kw.DenseGram(kernel[:, :, None].astype(float)).rounded == 0.0
+
+
+def test_functions_that_take_single_precision_only_are_taken_with_single_precision():
+    X, y = drawn(60)
+    X, seen = X.astype(np.float32), []
+
+    def near(A, B):
+        seen.append(A.dtype)
+        if A.dtype != np.float32:
+            raise TypeError("single precision only")
+        return np.exp(-((A[:, None] - B) ** 2).sum(axis=2))
+
+    bank = [K.Callable(near, psd=True), *K.linear()]
+    assert kw.MKLClassifier(bank).fit(X, y).dual_gap_ <= 1e-3
+    assert np.dtype(float) in seen and rounding_of(bank[:1], X) == SINGLE <= rounding_of(bank, X)
 
 
 def test_a_nearly_constant_kernel_is_left_out_where_only_its_rest_would_count():

@@ -14,6 +14,8 @@ from .maps import take_rows
 SINGLE = float(np.finfo(np.float32).epsneg)  # what rounding to single precision does to a number, at most
 BEYOND = np.uint64(2**26 - 1)  # last digits of double precision, zero in numbers of single and in halves of their sums
 LONG = np.uint64(2**31 - 1)  # the same and some digits of single precision: zero in short numbers, such as counts
+PROPER = np.uint64(2**29 - 1)  # zero in numbers of single precision
+WHOLE = 2.0**24  # up to which single precision has every whole number
 SOME = 256  # samples that kernels are computed on twice, in single and in double precision
 FEW = 64  # of them, beside which it is seen how errors grow
 PRODUCTS = 12  # with the errors, which show the largest eigenvalue nearly
@@ -31,12 +33,16 @@ def indefinite(rounded: float, n: int) -> float:
 def looks_single(
     stack: np.ndarray,  # (n, n, m)
 ) -> bool:
-    """Whether entries are numbers of single precision, or halves of their sums, and not just short ones like counts."""
+    """Whether a kernel's entries are numbers of single precision, or halves of their sums, and not short or whole."""
     if stack.dtype == np.float32:
         return True
     index = _evenly(stack.shape[0], FEW)
-    digits = np.ascontiguousarray(stack[np.ix_(index, index)], dtype=float).view(np.uint64)
-    return not np.any(digits & BEYOND) and bool(np.any(digits & LONG))
+    entries = np.ascontiguousarray(stack[np.ix_(index, index)], dtype=float)
+    digits, each = entries.view(np.uint64), (0, 1)
+    single = ~np.any(digits & BEYOND, axis=each) & np.any(digits & LONG, axis=each)
+    whole = np.all(entries == np.rint(entries), axis=each)  # such as sums of products of counts
+    cut = np.any(np.abs(entries) > WHOLE, axis=each) & ~np.any(digits & PROPER, axis=each)
+    return bool(np.any(single & (~whole | cut)))
 
 
 def rounding_of(kernels: Sequence[Kernel], X: Any) -> float:
@@ -51,7 +57,10 @@ def rounding_of(kernels: Sequence[Kernel], X: Any) -> float:
     n = X.shape[0]
     some = take_rows(X, _evenly(n, SOME))
     double = cast(some, namespace(some).float64 if is_foreign(some) else np.float64)
-    exact = dict(evaluate(kernels, double))
+    try:
+        exact = dict(evaluate(kernels, double))
+    except Exception:  # a function of the user that takes single precision only: its numbers are taken for exact
+        return SINGLE if len(kernels) == 1 else max(rounding_of([kernel], X) for kernel in kernels)
     largest = SINGLE
     for k, matrix in evaluate(kernels, some):
         largest = max(largest, _share(to_host(matrix), to_host(exact.pop(k)), n))
