@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from kernelweave import DenseGram, Problem, certify, losses, penalties, solve
-from kernelweave.certify import primal_value
+from kernelweave.certify import Errors, primal_value
 from kernelweave.problem import Certificate, Point, Status
 from kernelweave.solvers.base import Solver
 from reference import optimum_of
@@ -277,6 +277,14 @@ def test_drifted_products_are_recomputed_and_the_fit_goes_on():
     found = solve(problem, Scripted([drifted, true]), max_iter=5, tol=1e-4)
     assert found.converged
     assert found.gap == pytest.approx(certify(problem, Point(found.beta, found.weights)).gap, abs=1e-6)
+
+
+def test_what_duals_of_several_targets_do_not_sum_up_to_counts_for_each():
+    y, stack = kernels()
+    problem = Problem(DenseGram(stack), losses.Squared().bind(np.stack([y, 2.0 * y, -y], axis=1)), penalties.L1())
+    beta, bias = np.full((N, 3), 1e-9), np.array([5.0, -3.0, 4.0])
+    moved = abs(float(beta.sum(axis=0) @ np.abs(bias)))  # by which a bias changes the value of such duals
+    assert Errors().of_dual(problem, beta, 1.0, bias) >= moved * (1 - 1e-12)
 
 
 # -- the record --

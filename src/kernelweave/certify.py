@@ -118,7 +118,7 @@ class Errors:
         size = float(xp.sum(xp.abs(values))) + scale * float(xp.sum(xp.abs(beta))) * float(np.max(bias))
         sums = to_host(xp.sum(beta if beta.ndim > 1 else beta[:, None], axis=0))
         left = np.abs(sums - float(problem.dual_sum or 0.0))
-        off = self.share * size + scale * float(np.max(left)) * float(np.max(bias))
+        off = self.share * size + scale * float(np.sum(left * bias))
         if problem.loss.quadratic:
             return off
         moved = xp.abs(beta) if beta.ndim == 1 else xp.max(xp.abs(beta), axis=1)  # at an end it is exact
