@@ -269,6 +269,22 @@ def test_corners_of_many_samples_are_rounded_and_have_the_optimum_of_the_interio
     assert again.lower <= other.certificate.upper <= again.upper * (1 + 1e-12)
 
 
+def test_a_loss_of_ones_own_on_many_samples_that_no_solver_on_a_basis_takes_is_refused():
+    class Leaky(losses.Loss):
+        def value(self, f, y, C):
+            return C * np.maximum(1.0 - y * f, 0.3 * (1.0 - y * f))
+
+        def slope(self, f, y, C):
+            return -C * y * np.where(y * f < 1.0, 1.0, 0.3)
+
+        def dual(self, beta, y, C):
+            return y * beta
+
+    problem = long_problem()
+    with pytest.raises(ValueError, match="does not take the dual of Leaky"):
+        kw.solve(kw.Problem(problem.gram, Leaky().bind(problem.loss.y), problem.penalty))
+
+
 def test_a_step_from_the_samples_at_corners_is_that_from_all(monkeypatch):
     problem = long_problem()
     solver = kw.solvers.Lagrangian()
@@ -283,6 +299,20 @@ def test_a_step_from_the_samples_at_corners_is_that_from_all(monkeypatch):
     np.testing.assert_allclose(few[0], whole[0], atol=1e-9)
     assert few[1] == pytest.approx(whole[1], rel=1e-9)
     assert few[1] == pytest.approx(system.inner(system.residual, system.smooth(few[0])), rel=1e-6)
+
+
+def test_diagonals_asked_for_by_two_threads_are_each_ones_own(monkeypatch):
+    gram, equal = made(rank=20).gram, np.array_equal
+    one, other = np.random.default_rng(0).random((2, 6))
+
+    def meanwhile(a, b):  # another thread comes between a look at the weights and reading what belongs to them
+        monkeypatch.setattr(np, "array_equal", equal)
+        gram.diagonal_of(other)
+        return equal(a, b)
+
+    wanted = gram.diagonal_of(one).copy()
+    monkeypatch.setattr(np, "array_equal", meanwhile)
+    np.testing.assert_allclose(gram.diagonal_of(one), wanted, rtol=1e-10)
 
 
 def test_sums_of_diagonals_are_those_of_the_samples_that_count():

@@ -236,9 +236,10 @@ class BasisGram(FactorGram, CombinableGram):
 
     def diagonal_of(self, weights: np.ndarray) -> Array:  # (m,) -> (n,)
         """Return ``sum_k w_k K_k[i, i]``; the judge asks for that of the same weights a few times."""
-        if self._latest is None or not np.array_equal(self._latest[0], weights):
-            self._latest = weights.copy(), self._diagonal_of(lower_root(self.core(weights)))
-        return self._latest[1]
+        latest = self._latest  # held, as another thread may ask for other weights
+        if latest is None or not np.array_equal(latest[0], weights):
+            self._latest = latest = weights.copy(), self._diagonal_of(lower_root(self.core(weights)))
+        return latest[1]
 
     def _diagonal_of(self, root: Array) -> Array:  # (r, r) -> (n,)
         """Return the squared lengths of the rows of Q, times a matrix."""

@@ -133,8 +133,9 @@ def _is_long_basis(problem: Problem, tol: float) -> bool:
     """Whether kernels share a basis of so many samples that steps on those at corners are worth being more of them."""
     if factors(problem).basis.host_features is None or problem.dual_sum or problem.n <= SETTINGS.long:
         return False
-    easy = tol >= SETTINGS.loose and problem.penalty.smooth and not problem.loss.box.kinked
-    return easy and _fits(Lagrangian(), problem) and _heft(problem) <= SETTINGS.firm
+    if tol < SETTINGS.loose or not problem.penalty.smooth or not _fits(Lagrangian(), problem):
+        return False
+    return not problem.loss.box.kinked and _heft(problem) <= SETTINGS.firm
 
 
 def _without_bias(problem: Problem, tol: float) -> Solver:
