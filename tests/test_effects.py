@@ -373,6 +373,15 @@ def test_newton_on_the_weights_is_followed_by_rounds_where_it_ends(monkeypatch):
     assert kw.solve(problem, "active-newton", tol=1e-6).converged
 
 
+def test_newton_on_the_weights_factors_no_more_when_its_time_is_up(monkeypatch):
+    bank, _ = bank_and_list()
+    y = np.sign(bank.parts[1][:, 0] * bank.parts[4][:, 0] + bank.parts[0][:, 0])
+    monkeypatch.setattr(kw.solvers.active_newton, "_factored", None)
+    problem = kw.Problem(bank, kw.losses.SquaredHinge().bind(y, 2.0), kw.penalties.L1())
+    found = kw.solve(problem, "active-newton", max_time=1e-9)
+    assert found.status is kw.problem.Status.MAX_TIME and 0.0 < found.gap <= 1.0
+
+
 def test_newton_on_the_weights_can_be_asked_for():
     kwargs = {"loss": "squared_hinge", "C": 0.5, "approximation": "explicit", "tol": 1e-6}
     model, other = (kw.MKLClassifier("effects", solver=name, **kwargs) for name in ("active-newton", "active"))

@@ -268,6 +268,8 @@ def _best_duals(problem: Problem, state: ActiveNewtonState, weights: np.ndarray,
     per_row, rows = np.repeat(weights, _ranks(state.rows, state.starts)), state.rows
     fit = _seen(problem, rows, per_row, fit.beta, fit.u, fit.bias)
     for _ in range(SETTINGS.inner):
+        if late():
+            break
         solve = _factored(problem, rows, per_row, fit.free)
         goal = _goal(problem, rows, per_row, fit, solve)
         new = _seen(problem, rows, per_row, goal, None, fit.bias)
