@@ -169,6 +169,16 @@ def test_what_once_went_wrong_goes_well(name):
     assert np.isfinite(gap)
 
 
+@pytest.mark.parametrize("C", [1.0, 4e5, 1e8])
+def test_duals_of_survival_sum_to_zero_however_large_the_masses_that_they_are_left_of(C):
+    rng = np.random.default_rng(0)
+    for n in (2, 5, 40):
+        y = np.column_stack([np.ones(n), rng.permutation(n) + 1.0])
+        loss = kw.losses.Cox().bind(y, C)
+        beta = loss.project(rng.normal(size=n))
+        assert abs(beta.sum()) <= 1e-15 * n * np.abs(beta).sum()
+
+
 def test_a_sample_on_which_every_kernel_is_zero_has_duals_all_the_same():
     rng = np.random.default_rng(2)
     X, y = np.round(rng.normal(size=(30, 1))), np.arange(30) % 3
