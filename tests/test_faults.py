@@ -144,6 +144,11 @@ ONCE = {
         "loss": "crammer_singer", "penalty": "lp 1.1", "normalize": None, "dtype": "float32", "weights": "even",
         "labels": "random", "tol": 1e-6, "face": "boosted", "which": 867,
     },
+    "duals without bounds on a kernel that rounding made indefinite": {
+        "seed": 812012468, "task": "binary", "n": 56, "kinds": ["identity", "identity", "nearly singular", "linear"],
+        "C": 0.917571297614, "loss": "squared", "penalty": "lp", "solver": "spg", "normalize": "center",
+        "dtype": "float32", "weights": "zeros", "labels": "separable", "tol": 1e-6, "written": True, "offset": 100.0,
+    },
     "sweeps over several targets that outlast the time given": {
         "seed": 810005366, "task": "several targets", "n": 200, "kinds": ["identity", "wide", "gaussian"],
         "scales": 7.642857340321521, "C": 518601.2393780863, "loss": "epsilon_insensitive", "penalty": "lp 1.1",
