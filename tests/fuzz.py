@@ -448,9 +448,12 @@ def values_at(spec, stack, beta, bias, w, target, cost):
 
     diagonal = np.maximum(np.einsum("iik->ik", stack), 0)
     reach = np.sqrt(diagonal @ w) * (np.abs(columns).sum(axis=1) @ np.sqrt(diagonal @ w))
+    blur = 1e3 * EPS if spec["dtype"] == "float64" or spec["form"] == "stack" else 10.0 * 1.2e-7
+    off = blur * reach  # by which decision values may differ
     steep = np.ones_like(cost) if spec["task"] != "regression" else 1 + np.abs(target - f)
-    rounding = EPS if spec["dtype"] == "float64" or spec["form"] == "stack" else 1.2e-7
-    noise = float(rounding * np.sum(cost * reach * steep))
+    if spec["loss"].startswith("squared"):  # whose slope grows
+        steep = 1 + np.abs(target - f).reshape(cost.size, -1).max(axis=1) + off / 2
+    noise = float(np.sum(cost * off * steep))
     return float(value(LONG(1))), [float(value(LONG(t))) for t in (0.0, 0.5, 0.9, 0.99, 1.01, 1.1)], noise
 
 
@@ -487,7 +490,7 @@ def faults_of(spec, model, X, y):
         if not bound.lower <= bound.upper + slack + 1e-6 * abs(bound.upper):
             found.append("bounds contradict each other")
         if not exact:
-            slack += (1e-5 if single else GENTLE) * abs(bound.upper) + (10.0 if single else 1e3) * noise
+            slack += (1e-5 if single else GENTLE) * abs(bound.upper) + noise
         if spec["task"] == "outliers":
             slack += 2.1e-8 * abs(float(np.sum(model.intercept_)))  # by which the boundary is moved, on purpose
         if here > bound.upper + slack:
