@@ -146,7 +146,8 @@ def _errors(problem: Problem, beta: Array, weights: np.ndarray, energies: np.nda
         size = xp.sqrt(_powered(diagonal @ like(diagonal, weights), degree))
         if degree > 1:
             largest = _largest_products(diagonal, degree)
-            q = share * float(whole @ xp.sqrt(largest)) ** 2
+            mass = float(whole @ xp.sqrt(largest))
+            q = share * mass * mass  # infinite, and no error as a power would be, where that is too large
             if gram.rounded:  # which makes kernels of low rank indefinite
                 q += indefinite(gram.rounded, problem.n) * float(whole**2 @ largest)
         elif gram is problem.gram:
