@@ -364,13 +364,15 @@ def test_newton_on_the_weights_refuses_duals_without_a_ridge(loss):
         kw.solve(problem, "active-newton")
 
 
-def test_newton_on_the_weights_is_followed_by_rounds_where_it_ends(monkeypatch):
+def test_newton_on_the_weights_is_followed_by_rounds_where_it_ends_and_says_so(monkeypatch, caplog):
     settings = replace(kw.solvers.active_newton.SETTINGS, most=2)
     monkeypatch.setattr("kernelweave.solvers.active_newton.SETTINGS", settings)
     bank, _ = bank_and_list()
     y = np.sign(bank.parts[1][:, 0] * bank.parts[4][:, 0] + bank.parts[0][:, 0])
     problem = kw.Problem(bank, kw.losses.SquaredHinge().bind(y, 2.0), kw.penalties.L1())
-    assert kw.solve(problem, "active-newton", tol=1e-6).converged
+    with caplog.at_level("INFO", logger="kernelweave"):
+        assert kw.solve(problem, "active-newton", tol=1e-6).converged
+    assert "rounds as those of active go on" in caplog.text
 
 
 def test_newton_on_the_weights_factors_no_more_when_its_time_is_up(monkeypatch):

@@ -59,7 +59,7 @@ def rounding_of(kernels: Sequence[Kernel], X: Any) -> float:
     double = cast(some, namespace(some).float64 if is_foreign(some) else np.float64)
     try:
         exact = dict(evaluate(kernels, double))
-    except Exception:  # a function of the user that takes single precision only: its numbers are taken for exact
+    except Exception:  # of a user's function that takes single precision only: what writing entries down does is known
         return SINGLE if len(kernels) == 1 else max(rounding_of([kernel], X) for kernel in kernels)
     largest = SINGLE
     for k, matrix in evaluate(kernels, some):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -42,6 +43,7 @@ class ActiveNewtonSettings:
 
 SETTINGS = ActiveNewtonSettings()
 ROUNDS = ActiveKernels()
+LOG = logging.getLogger("kernelweave")
 Solve = Callable[[np.ndarray, float], np.ndarray]
 
 
@@ -88,7 +90,7 @@ class ActiveNewton(Solver):
     their bounds; the optimum as a function of the weights has slopes ``-q_k / 2`` and a curvature that the same
     factored matrix gives. A step of the weights solves the quadratic programme on the simplex that these make. Every
     step scores the whole bank, so that the certificate is about all kernels, and those that violate join. Where steps
-    do not help, as at huge costs they may not, `ActiveKernels` goes on.
+    do not help, as at huge costs they may not, `ActiveKernels` goes on, of which the log ``kernelweave`` tells.
 
     Examples
     --------
@@ -161,6 +163,7 @@ class ActiveNewton(Solver):
         if state.rounds is not None:
             return ROUNDS.adapt(problem, state.rounds, certificate)
         if state.stuck >= SETTINGS.patience or state.steps >= SETTINGS.most:
+            LOG.info("active-newton: its steps do not help any more, rounds as those of active go on.")
             state.rounds = ROUNDS.init(problem, state.beta, state.tol)
             return None
         state.gap, state.goal = certificate.gap, max(SETTINGS.fine * state.tol, SETTINGS.share * certificate.gap)
