@@ -599,3 +599,17 @@ def test_a_nearly_constant_kernel_is_left_out_where_only_its_rest_would_count():
     with pytest.warns(UserWarning, match="kernel 0"):
         clf = kw.MKLClassifier("precomputed", normalize="center").fit(stack, y)
     assert clf.weights_[0] == 0.0 and clf.dual_gap_ <= 1e-3
+
+
+def test_working_sets_take_over_soon_where_an_interior_point_on_features_no_longer_moves():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 3))
+    y = np.where(x @ [1.0, -0.5, 0.2] + rng.normal(size=200) > 0.7, 1.0, -1.0)
+    kernel = (0.2 * x @ x.T + 0.4 + 0.2 * np.eye(200)) ** 2
+    cost = 1e7 * 10.0 ** rng.uniform(-3, 3, size=200)
+    problem = kw.Problem(kw.DenseGram(kernel[:, :, None]), kw.losses.Hinge().bind(y, cost), kw.penalties.Fixed([1.0]))
+    found = kw.solve(problem, "features", tol=1e-8)
+    bounds = np.column_stack([found.history.lower, found.history.upper])
+    moved = np.flatnonzero(np.r_[True, np.any(np.diff(bounds, axis=0) != 0, axis=1), True])
+    assert found.converged
+    assert np.diff(moved).max() <= 6  # judgements in a row that found nothing better

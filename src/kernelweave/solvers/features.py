@@ -22,6 +22,8 @@ class FeaturesSettings:
     rank: float = 1e-14  #: share of a kernel's largest diagonal entry that its features may leave of any
     work: float = 2e9  #: multiplications of a step on the features, beyond which they are too many
     most: int = 30  #: judgements after which working sets are tried instead, and then the end
+    patience: int = 4  #: judgements in a row without gain after which working sets are tried
+    better: float = 0.99  #: factor of the distance between bounds that counts as gain
 
 
 SETTINGS = FeaturesSettings()
@@ -39,6 +41,17 @@ class FeaturesState:
     last: Point | None = None
     best: Point | None = None
     gap: float = np.inf
+    distance: float = np.inf  # between bounds, when it last became shorter
+    fruitless: int = 0  # judgements since then
+
+    def note(self, certificate: Certificate) -> None:
+        """Count judgements, and those without gain."""
+        distance = certificate.upper - certificate.lower
+        self.judged, self.fruitless = self.judged + 1, self.fruitless + 1
+        if distance < SETTINGS.better * self.distance:
+            self.distance, self.fruitless = distance, 0
+        if certificate.gap < self.gap:
+            self.gap, self.best = certificate.gap, self.last
 
 
 class Features(Solver):
@@ -94,13 +107,11 @@ class Features(Solver):
         return Point(found.beta, found.weights)  # without products, which are those of the features
 
     def adapt(self, problem: Problem, state: FeaturesState, certificate: Certificate) -> Status | None:
-        state.judged += 1
-        if certificate.gap < state.gap:
-            state.gap, state.best = certificate.gap, state.last
-        status = state.solver.adapt(state.problem, state.state, certificate)
-        if status is None and state.judged < SETTINGS.most:
+        state.note(certificate)
+        status, on = state.solver.adapt(state.problem, state.state, certificate), _goes_on(problem, state)
+        if status is None and state.judged < SETTINGS.most and not (on and state.fruitless >= SETTINGS.patience):
             return None
-        if isinstance(state.solver, SQP) or mismatch(problem, SQP()) or SQP().refuse(problem):
+        if not on:
             return status or Status.STALLED
         state.problem, state.solver, state.judged = problem, SQP(), 0
         state.state = state.solver.init(problem, None if state.best is None else state.best.beta, state.tol)
@@ -111,6 +122,11 @@ class Features(Solver):
 
     def finish(self, problem: Problem, point: Point) -> list[Point]:
         return Interior().finish(problem, point) if problem.loss.quadratic and not problem.loss.several else []
+
+
+def _goes_on(problem: Problem, state: FeaturesState) -> bool:
+    """Whether working sets can go on where the solver on features ends."""
+    return not (isinstance(state.solver, SQP) or mismatch(problem, SQP()) or SQP().refuse(problem))
 
 
 def _quickest(problem: Problem, tol: float) -> Solver:
