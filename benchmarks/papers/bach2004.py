@@ -1,11 +1,11 @@
 """Figure 2 of Bach, Lanckriet and Jordan (2004): seconds of the support kernel machine, ours beside theirs.
 
-Gaussian kernels of unit diagonal on random subsets of the columns with random widths (seeded; m kernels are
-the first m of one list), C = 1, certified relative gap 1e-3. The paper names neither its subsets, its widths
-nor C, stops at its own eps1/n = 5e-4 and eps2 = 1e-4, and ran on an Athlon MP 2000+: compare the growth, not
-the seconds. Sums over the support vectors' columns are what any proof of an optimum has to read; how many entries these
-are is in the table too. A solver that took longer than --cap seconds is not asked for larger sizes. Adult with 450, 750 and 1100
-rows is a seeded draw from the set of 1605 rows, with 6212 rows from the set of 11220.
+Gaussian kernels of unit diagonal on random subsets of the columns with random widths (seeded; m kernels are the
+first m of one list), C = 1, certified relative gap 1e-3. The paper names neither its subsets, its widths nor C,
+stops at its own eps1/n = 5e-4 and eps2 = 1e-4, and ran on an Athlon MP 2000+: compare the growth, not the
+seconds. Sums over the support vectors' columns are what any proof of an optimum has to read; how many entries
+these are is in the table too. A solver that took longer than --cap seconds is not asked for larger sizes. Adult
+with 450, 750 and 1100 rows is a seeded draw from the set of 1605 rows, with 6212 rows from the set of 11220.
 
 Cells are written as they are made, and a second start goes on where the first one stopped.
 """
@@ -128,7 +128,7 @@ def cell(name: str, value: int, solver: str, args) -> dict:
 
 
 def reading(array: np.ndarray, duals: np.ndarray) -> float:
-    """CPU seconds of the products of all kernels with the duals, from the support vectors' entries; the best of three."""
+    """CPU seconds of all products with the duals, from support vectors' entries; best of three."""
     support = np.flatnonzero(duals)
     best = np.inf
     for _ in range(3):
