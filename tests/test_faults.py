@@ -613,3 +613,39 @@ def test_working_sets_take_over_soon_where_an_interior_point_on_features_no_long
     moved = np.flatnonzero(np.r_[True, np.any(np.diff(bounds, axis=0) != 0, axis=1), True])
     assert found.converged
     assert np.diff(moved).max() <= 6  # judgements in a row that found nothing better
+
+
+@pytest.mark.parametrize("cost", [1e2, 1e4])
+@pytest.mark.parametrize("stored", [False, True], ids=["features", "kernels"])
+@pytest.mark.parametrize(
+    "loss", [kw.losses.Hinge(), kw.losses.SquaredHinge(), kw.losses.EpsilonInsensitive()], ids=str
+)
+def test_weights_that_grow_with_the_energies_are_found_at_large_costs(loss, stored, cost):
+    rng = np.random.default_rng(0)
+    V = rng.normal(size=(100, 6))
+    y = V[:, 0] + V[:, 3] + 0.5 * rng.normal(size=100)
+    y = y if isinstance(loss, kw.losses.EpsilonInsensitive) else np.sign(y)
+    kernels = np.stack([part @ part.T for part in np.split(V, 3, axis=1)], axis=2)
+    gram = kw.DenseGram(kernels) if stored else kw.LowRankGram(V, [2, 2, 2])
+    problem = kw.Problem(gram, loss.bind(y, cost), kw.penalties.SquaredLp(1.5, strength=0.3))
+    found = kw.solve(problem, tol=1e-3)
+    assert found.converged
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_step_in_which_no_dual_can_move_ends_a_solve_at_its_best_point():
+    spec = {**fuzz.draw(900025460), "max_time": None}
+    model, _, _ = fuzz.fitted({**spec, "solver": "interior", "tol": 1e-2})
+    assert all(c.lower <= c.upper for c in model.certificate())
+
+
+def test_the_judge_of_random_problems_has_no_objective_for_kernels_that_are_indefinite():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(40, 1))
+    stack = np.stack([(x @ x.T).astype(np.float32), np.eye(40, dtype=np.float32)], axis=2).astype(fuzz.LONG)
+    repaired = fuzz.definite(stack)
+    assert np.linalg.eigvalsh(stack[:, :, 0].astype(float))[0] < -1e-8
+    assert np.linalg.eigvalsh(repaired[:, :, 0].astype(float))[0] >= -1e-14
+    assert np.abs(repaired - stack).max() < 1e-5 and np.all(repaired[:, :, 1] == stack[:, :, 1])
+    stack[0, 1] = stack[1, 0] = 3.0
+    assert np.array_equal(fuzz.definite(stack), stack)  # which rounding does not explain

@@ -36,6 +36,8 @@ class MixingPenalty(BaseEstimator):
     homogeneous = True
     #: the weights bend sharply where kernels enter and leave, which Newton's method does not follow well.
     kinked = False
+    #: the weights grow with the energies without end.
+    steep = False
     #: kernels with zero weight can be left out without changing the weights of the others.
     sparse = False
     #: the weights are given beforehand.

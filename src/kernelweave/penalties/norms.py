@@ -258,6 +258,7 @@ class SquaredLp(MixingPenalty):
     """
 
     homogeneous = False
+    steep = True
 
     def __init__(self, p: float = 2.0, strength: float = 1.0):
         self.p = p

@@ -122,6 +122,8 @@ def _on_factors(problem: Problem, tol: float) -> Solver:
         return _without_bias(problem, tol)
     if host and loss.quadratic and factors(problem).columns >= SETTINGS.slim * problem.n:
         return SQP()  # kernels between samples are the smaller side
+    if problem.penalty.steep and not loss.several and problem.bias:
+        return _with_steep_weights(problem, tol)
     if _is_smooth(loss):
         return Newton() if host or factors(problem).columns > SETTINGS.wide else NewtonCG()
     if not host or problem.dual_sum:
@@ -145,7 +147,16 @@ def _without_bias(problem: Problem, tol: float) -> Solver:
         return _rows_or_table(problem)
     if heft > SETTINGS.huge:
         return NewtonCG() if _is_smooth(problem.loss) else _rows_or_table(problem)
+    if problem.penalty.steep:
+        return _with_steep_weights(problem, tol)
     return Newton() if _is_smooth(problem.loss) else _with_corners(problem, tol)
+
+
+def _with_steep_weights(problem: Problem, tol: float) -> Solver:
+    """Return Newton's method, on a loss with rounded corners if need be: an interior point runs after such weights."""
+    if problem.loss.smooth:
+        return NewtonCG()
+    return Lagrangian() if _fits(Lagrangian(), problem) else _with_corners(problem, tol)
 
 
 def _with_corners(problem: Problem, tol: float) -> Solver:

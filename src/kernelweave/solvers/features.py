@@ -133,6 +133,8 @@ def _quickest(problem: Problem, tol: float) -> Solver:
     """Return the interior point, or what "auto" is for problems that it does not take."""
     from .choose import choose
 
+    if problem.penalty.steep:
+        return choose(problem, tol)
     try:
         check_pair(problem, Interior())
     except ValueError:

@@ -378,7 +378,8 @@ class _Step:
         self.stiffness = [0.0 * slope for _ in state.parts]
         for side in state.sides:
             self.residuals[side.part] = self.residuals[side.part] - side.sign * side.multiplier
-            self.stiffness[side.part] = self.stiffness[side.part] + side.multiplier / side.slack
+            with np.errstate(over="ignore"):  # a dual on its bound to the last digit gives way no more
+                self.stiffness[side.part] = self.stiffness[side.part] + side.multiplier / side.slack
         theta = 1.0 / (terms.ridge + self._held())
         mix, v = state.mix, state.spread.mixed(state.mix.weights)
         close = min(SETTINGS.loose, SETTINGS.close * state.gap * state.share) * float(v @ v) ** 0.5

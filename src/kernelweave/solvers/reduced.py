@@ -77,6 +77,8 @@ class Reduced:
         self.gram, self.theta, self.close, self.bias = gram, theta, close, bias
         self.basis = gram.basis
         self.total = self._mass(theta)
+        if not self.total > 0.0:
+            raise np.linalg.LinAlgError("no dual can move, and a level needs some that can")
         self.sums: Array = None if self.basis.costly else self.basis.rmatvec(theta)
         self.root = root_of_curvature(gram, spread, weights, jacobian)
         self.exact = False  # whether the matrix factored is that of all samples, in double precision
