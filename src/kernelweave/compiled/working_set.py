@@ -79,6 +79,11 @@ def mix_stored(source, samples, kernels, weights, out):
             for j in range(samples.size):
                 out[j] += weight * column[samples[j]]
         return
+    if source.shape[1] == 1:
+        column, weight = source[:, 0], weights[0]
+        for j in range(samples.size):
+            out[j] = weight * column[np.uintp(samples[j])]
+        return
     base, size, whole = source.ctypes.data, source.shape[1] * source.itemsize, kernels.size == source.shape[1]
     for j in range(samples.size):
         if size <= FETCHED and j + AHEAD < samples.size:
@@ -267,7 +272,7 @@ def programme(stack, samples, kernels, block, slot, count, weights, combined, fo
 def gather(row, bend, turns, some, out):
     """Leave in ``out`` a row of the Hessian at the samples ``some``; ``turns`` (kernels, some)."""
     for j in range(some.size):
-        out[j] = row[some[j]]
+        out[j] = row[np.uintp(some[j])]
     k = 0
     while k + 4 <= bend.size:
         b0, b1, b2, b3 = bend[k], bend[k + 1], bend[k + 2], bend[k + 3]
