@@ -24,12 +24,12 @@ ROUGH = 0.25  # share of the violation to which that is done
 @njit(**FAST)
 def fill_row(stack, samples, kernels, i, first, row):
     """Copy the chosen kernels between sample i of the set and those from ``first`` on into ``row`` (set, kernels)."""
-    source = stack[samples[i]]
+    source, tiny = stack[samples[i]], REMNANT if row.itemsize == 4 else 0.0
     if stack.strides[2] > stack.strides[1]:  # one kernel after the other
         for k in range(kernels.size):
             column = source[:, kernels[k]]
             for j in range(first, samples.size):
-                row[j, k] = without_remnant(column[samples[j]])
+                row[j, k] = without_remnant(column[samples[j]], tiny)
         return
     base, size, whole = source.ctypes.data, stack.shape[2] * source.itemsize, kernels.size == stack.shape[2]
     for j in range(first, samples.size):
@@ -40,16 +40,16 @@ def fill_row(stack, samples, kernels, i, first, row):
         entry, target = source[samples[j]], row[j]
         if whole:
             for k in range(kernels.size):
-                target[k] = without_remnant(entry[k])
+                target[k] = without_remnant(entry[k], tiny)
         else:
             for k in range(kernels.size):
-                target[k] = without_remnant(entry[np.uintp(kernels[k])])
+                target[k] = without_remnant(entry[np.uintp(kernels[k])], tiny)
 
 
 @njit(**FAST)
-def without_remnant(value):
+def without_remnant(value, tiny):
     """Return zero for what single precision has no full digits of: processors are slow at such numbers."""
-    return 0.0 if abs(value) < REMNANT else value
+    return 0.0 if abs(value) < tiny else value
 
 
 @njit(**FAST)
