@@ -258,3 +258,18 @@ def test_kernels_one_after_the_other_are_used_in_place(penalty, monkeypatch):
     here, there = (solve(Problem(one, losses.Hinge().bind(y), penalty), "sqp") for one in (gram, DenseGram(stack)))
     assert here.converged and here.certificate.lower <= there.certificate.upper
     assert there.certificate.lower <= here.certificate.upper
+
+
+def test_energies_of_a_multiple_of_the_duals_whose_products_are_known():
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(30, 30, 4))
+    stack = np.einsum("iak,jak->ijk", A, A)
+    gram, fresh = DenseGram(stack, np.arange(1.0, 5.0)), DenseGram(stack, np.arange(1.0, 5.0))
+    beta = np.where(rng.random(30) < 0.4, rng.normal(size=30), 0.0)
+    gram.products(beta)
+    gram.stack = np.zeros_like(stack)  # what is not read again cannot tell
+    for times in (1.0, 1.7):
+        np.testing.assert_allclose(gram.energies(times * beta), fresh.energies(times * beta), rtol=1e-12)
+    other = beta.copy()
+    other[np.flatnonzero(beta)[0]] *= 1.0 + 1e-12
+    assert not gram.energies(other).any() and not gram.energies(np.roll(beta, 1)).any()

@@ -788,3 +788,12 @@ def test_a_loss_without_a_dual_says_what_it_needs():
 
     with pytest.raises(NotImplementedError, match="Bare must define `dual`, or `terms`"):
         Bare().bind([1.0]).dual(np.zeros(1))
+
+
+def test_duals_that_are_balanced_but_for_rounding_stay_as_they_are():
+    rng = np.random.default_rng(0)
+    for n in (10, 300, 3000):
+        loss = losses.Hinge().bind(np.where(rng.random(n) < 0.4, 1.0, -1.0), 10.0)
+        once = loss.balance(loss.project(rng.normal(size=n)))
+        assert abs(once.sum()) <= 1e-15 * np.abs(once).sum()
+        assert np.array_equal(loss.balance(once), once)

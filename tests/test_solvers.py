@@ -16,6 +16,7 @@ from agreement import assert_same_optimum, check_against, decision, primal, rebo
 from kernelweave import DenseGram, Problem, losses, penalties, solve, solvers
 from kernelweave.grams import GramStack
 from kernelweave.problem import Point, Status
+from kernelweave.solvers import base
 from reference import Inaccurate, optimum_of
 from registry import PENALTIES, QUADRATIC, SOLVERS, label, sized, usual
 
@@ -422,3 +423,44 @@ def test_two_samples(solver, penalty):
         problem = Problem(DenseGram(widths(X, 3)), losses.Hinge().bind(np.array([-1.0, 1.0]), C), penalty)
         found = solve(problem, solver, tol=1e-5)
         assert found.certificate.upper == pytest.approx(optimum(problem).value, rel=2e-5)
+
+
+@pytest.mark.parametrize("first", [False, True], ids=["samples first", "kernels first"])
+def test_rows_in_single_precision_hold_nothing_that_it_has_no_full_digits_of(first):
+    from kernelweave.compiled.working_set import fill_row
+
+    stack = np.array([1.0, 1e-30, 1e-39, -1e-42, -1e-37, np.nan])[None, :, None] * np.ones((6, 6, 2))
+    stack = np.moveaxis(np.ascontiguousarray(np.moveaxis(stack, 2, 0)), 0, 2) if first else stack
+    every = np.arange(6)
+    for kernels in (np.array([0, 1]), np.array([1])):
+        for dtype, expected in ((np.float32, [1.0, 1e-30, 0.0, 0.0, -1e-37, np.nan]), (np.float64, stack[0, :, 0])):
+            row = np.full((6, kernels.size), 7.0, dtype=dtype)
+            fill_row(stack, every, kernels, 0, 0, row)
+            np.testing.assert_array_equal(row, np.array(expected, dtype=dtype)[:, None] * np.ones(kernels.size, dtype))
+
+
+@pytest.mark.parametrize("m", [3, 70])
+def test_the_last_round_leaves_the_products_that_the_judge_asks_for(m, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(700, 4))
+    y = np.sign(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=700))
+    apart = ((X[:, None] - X) ** 2).sum(axis=2)
+    gram = DenseGram(np.stack([np.exp(-width * apart) for width in np.logspace(-2, 1, m)], axis=2))
+    read, judged = [], []
+    columns, judge = DenseGram.weighted_columns, base.certify
+
+    def counted(self, *args):
+        read.append(args)
+        return columns(self, *args)
+
+    def watched(problem, point, trust=False):
+        before = len(read)
+        certificate = judge(problem, point, trust=trust)
+        judged.append((trust, len(read) - before))
+        return certificate
+
+    monkeypatch.setattr(DenseGram, "weighted_columns", counted)
+    monkeypatch.setattr(base, "certify", watched)
+    found = solve(Problem(gram, losses.Hinge().bind(y, 10.0), penalties.Lp(2)), "sqp", tol=1e-3)
+    assert found.gap <= 1e-3 and len(found.history.gap) > 2
+    assert (False, 0) in judged and (False, 1) not in judged  # confirmed from the kernels, which were not read again

@@ -57,9 +57,10 @@ def _looks_symmetric(stack: np.ndarray, largest: np.ndarray) -> bool:
 def check_definite(stack: np.ndarray, names: list[str], unknown: list[int], random_state: Any) -> bool:
     """Refuse kernels with a negative eigenvalue; True if not all samples were looked at, which can be too dear."""
     index = some_samples(stack.shape[0], len(unknown), random_state)
+    looked = stack[np.ix_(index, index)] if index.size < stack.shape[0] else stack
     for first in range(0, len(unknown), 32):
         some = unknown[first : first + 32]
-        kernels = np.moveaxis(stack[np.ix_(index, index, np.array(some))], 2, 0).astype(float)
+        kernels = np.ascontiguousarray(np.moveaxis(looked[:, :, some], 2, 0), dtype=float)
         if not _are_definite(kernels, _precision(kernels, stack.dtype)):
             k = next(k for k, K in zip(some, kernels, strict=True) if not _has_factor(K))
             values = np.linalg.eigvalsh(stack[np.ix_(index, index, np.array([k]))][:, :, 0].astype(float))
@@ -95,9 +96,12 @@ def _are_definite(kernels: np.ndarray, dtype: np.dtype) -> bool:
 
 def _precision(kernels: np.ndarray, dtype: np.dtype) -> np.dtype:
     """Return the precision that kernels were rounded to: single if every entry is a number of that, else their own."""
-    with np.errstate(over="ignore"):
-        single = kernels.astype(np.float32)
-    return np.dtype(np.float32) if np.array_equal(single, kernels) else dtype
+    for some in (kernels[:, 0], kernels):  # a row each tells already in most cases
+        with np.errstate(over="ignore"):
+            single = some.astype(np.float32)
+        if not np.array_equal(single, some):
+            return dtype
+    return np.dtype(np.float32)
 
 
 def _has_factor(kernels: np.ndarray) -> bool:

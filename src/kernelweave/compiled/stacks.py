@@ -62,19 +62,20 @@ def decision(stack, beta, support, weights, active):
 def weighted_columns(flat, delta, index, first, last, out):
     """Leave in ``out`` columns ``index`` times ``delta``, from ``first`` to ``last``."""
     for start in range(first, last, CHUNK):
-        stop = min(start + CHUNK, last)
-        out[start:stop] = 0.0
-        a = 0
+        stop, a = min(start + CHUNK, last), 0
+        part = out[start:stop]  # indices that begin at zero are what compilers make wide loops of
+        part[:] = 0.0
         while a + 4 <= index.size:
             d0, d1, d2, d3 = delta[a], delta[a + 1], delta[a + 2], delta[a + 3]
-            r0, r1, r2, r3 = flat[index[a]], flat[index[a + 1]], flat[index[a + 2]], flat[index[a + 3]]
-            for c in range(start, stop):
-                out[c] += d0 * r0[c] + d1 * r1[c] + d2 * r2[c] + d3 * r3[c]
+            r0, r1 = flat[index[a], start:stop], flat[index[a + 1], start:stop]
+            r2, r3 = flat[index[a + 2], start:stop], flat[index[a + 3], start:stop]
+            for c in range(part.size):
+                part[c] += d0 * r0[c] + d1 * r1[c] + d2 * r2[c] + d3 * r3[c]
             a += 4
         while a < index.size:
-            row, d = flat[index[a]], delta[a]
-            for c in range(start, stop):
-                out[c] += d * row[c]
+            row, d = flat[index[a], start:stop], delta[a]
+            for c in range(part.size):
+                part[c] += d * row[c]
             a += 1
 
 

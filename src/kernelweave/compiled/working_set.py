@@ -11,24 +11,25 @@ import numpy as np
 from numba import njit
 
 from .prefetch import prefetch
-from .stacks import CHUNK, FAST, QUICK, add_columns
+from .stacks import FAST, QUICK, add_columns, weighted_columns
 
 AHEAD = 12  # samples ahead for which entries are asked for
 FETCHED = 512  # bytes of one entry of all kernels up to which that pays
 LINE = 64  # bytes of a cache line
 TOGETHER = 1024  # samples among which pairs are taken at a time
+REMNANT = float(np.finfo(np.float32).tiny)  # least number with all digits of single precision
 ROUGH = 0.25  # share of the violation to which that is done
 
 
 @njit(**FAST)
 def fill_row(stack, samples, kernels, i, first, row):
     """Copy the chosen kernels between sample i of the set and those from ``first`` on into ``row`` (set, kernels)."""
-    source = stack[samples[i]]
+    source, tiny = stack[samples[i]], REMNANT if row.itemsize == 4 else 0.0
     if stack.strides[2] > stack.strides[1]:  # one kernel after the other
         for k in range(kernels.size):
             column = source[:, kernels[k]]
             for j in range(first, samples.size):
-                row[j, k] = column[samples[j]]
+                row[j, k] = without_remnant(column[samples[j]], tiny)
         return
     base, size, whole = source.ctypes.data, stack.shape[2] * source.itemsize, kernels.size == stack.shape[2]
     for j in range(first, samples.size):
@@ -39,10 +40,16 @@ def fill_row(stack, samples, kernels, i, first, row):
         entry, target = source[samples[j]], row[j]
         if whole:
             for k in range(kernels.size):
-                target[k] = entry[k]
+                target[k] = without_remnant(entry[k], tiny)
         else:
             for k in range(kernels.size):
-                target[k] = entry[kernels[k]]
+                target[k] = without_remnant(entry[np.uintp(kernels[k])], tiny)
+
+
+@njit(**FAST)
+def without_remnant(value, tiny):
+    """Return zero for what single precision has no full digits of: processors are slow at such numbers."""
+    return 0.0 if abs(value) < tiny else value
 
 
 @njit(**FAST)
@@ -72,6 +79,11 @@ def mix_stored(source, samples, kernels, weights, out):
             for j in range(samples.size):
                 out[j] += weight * column[samples[j]]
         return
+    if source.shape[1] == 1:
+        column, weight = source[:, 0], weights[0]
+        for j in range(samples.size):
+            out[j] = weight * column[np.uintp(samples[j])]
+        return
     base, size, whole = source.ctypes.data, source.shape[1] * source.itemsize, kernels.size == source.shape[1]
     for j in range(samples.size):
         if size <= FETCHED and j + AHEAD < samples.size:
@@ -84,7 +96,7 @@ def mix_stored(source, samples, kernels, weights, out):
                 total += weights[k] * entry[k]
         else:
             for k in range(weights.size):
-                total += weights[k] * entry[kernels[k]]
+                total += weights[k] * entry[np.uintp(kernels[k])]
         out[j] = total
 
 
@@ -92,9 +104,8 @@ def mix_stored(source, samples, kernels, weights, out):
 def mix(row, weights, out):
     """Weighted sum over the kernels at each sample of a row (set, kernels)."""
     for j in range(out.size):
-        entry = row[j]
-        total = weights[0] * entry[0]
-        for k in range(1, weights.size):
+        entry, total = row[j], weights.dtype.type(0.0)
+        for k in range(weights.size):
             total += weights[k] * entry[k]
         out[j] = total
 
@@ -261,7 +272,7 @@ def programme(stack, samples, kernels, block, slot, count, weights, combined, fo
 def gather(row, bend, turns, some, out):
     """Leave in ``out`` a row of the Hessian at the samples ``some``; ``turns`` (kernels, some)."""
     for j in range(some.size):
-        out[j] = row[some[j]]
+        out[j] = row[np.uintp(some[j])]
     k = 0
     while k + 4 <= bend.size:
         b0, b1, b2, b3 = bend[k], bend[k + 1], bend[k + 2], bend[k + 3]
@@ -368,7 +379,7 @@ def hold_rows(index, stack, samples, kernels, block, slot, count):
 def products(stack, samples, kernels, block, slot, index, delta, out, first, last):
     """Leave in ``out`` (set, kernels), from sample ``first`` to ``last``, sums of ``delta_i`` times row ``index_i``."""
     m, many = kernels.size, 0
-    held, step = np.empty(index.size, np.int64), np.empty(index.size, block.dtype)
+    held, step = np.empty(index.size, np.int64), np.empty(index.size)
     rest, steps = np.empty(index.size, np.int64), np.empty(index.size)
     left = 0
     for r in range(index.size):
@@ -378,23 +389,7 @@ def products(stack, samples, kernels, block, slot, index, delta, out, first, las
         else:
             rest[left], steps[left] = samples[index[r]], delta[r]
             left += 1
-    flat = out.reshape(-1)
-    for start in range(first * m, last * m, CHUNK):
-        stop = min(start + CHUNK, last * m)
-        flat[start:stop] = 0.0
-        r = 0
-        while r + 4 <= many:
-            d0, d1, d2, d3 = step[r], step[r + 1], step[r + 2], step[r + 3]
-            r0, r1 = block[held[r]].reshape(-1), block[held[r + 1]].reshape(-1)
-            r2, r3 = block[held[r + 2]].reshape(-1), block[held[r + 3]].reshape(-1)
-            for c in range(start, stop):
-                flat[c] += d0 * r0[c] + d1 * r1[c] + d2 * r2[c] + d3 * r3[c]
-            r += 4
-        while r < many:
-            d, row = step[r], block[held[r]].reshape(-1)
-            for c in range(start, stop):
-                flat[c] += d * row[c]
-            r += 1
+    weighted_columns(block.reshape(block.shape[0], -1), step[:many], held[:many], first * m, last * m, out.reshape(-1))
     add_columns(stack, steps[:left], rest[:left], samples[first:last], kernels, out[first:last])
 
 

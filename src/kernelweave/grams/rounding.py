@@ -18,6 +18,7 @@ PROPER = np.uint64(2**29 - 1)  # zero in numbers of single precision
 WHOLE = 2.0**24  # up to which single precision has every whole number
 SOME = 256  # samples that kernels are computed on twice, in single and in double precision
 FEW = 64  # of them, beside which it is seen how errors grow
+STRIDE = 8  # of them in turn, one is looked at first for digits beyond single precision
 PRODUCTS = 12  # with the errors, which show the largest eigenvalue nearly
 MARGIN = 1.5  # for what these products and these samples do not show
 
@@ -36,10 +37,15 @@ def looks_single(
     """Whether a kernel's entries are numbers of single precision, or halves of their sums, and not short or whole."""
     if stack.dtype == np.float32:
         return True
-    index = _evenly(stack.shape[0], FEW)
-    entries = np.ascontiguousarray(stack[np.ix_(index, index)], dtype=float)
-    digits, each = entries.view(np.uint64), (0, 1)
-    single = ~np.any(digits & BEYOND, axis=each) & np.any(digits & LONG, axis=each)
+    index, kernels, each = _evenly(stack.shape[0], FEW), np.arange(stack.shape[2]), (0, 1)
+    for some in (index[::STRIDE], index):  # most kernels show at a few entries already that they are not
+        entries = np.ascontiguousarray(stack[np.ix_(some, some, kernels)], dtype=float)
+        left = ~np.any(entries.view(np.uint64) & BEYOND, axis=each)
+        kernels, entries = kernels[left], np.ascontiguousarray(entries[:, :, left])
+        if not kernels.size:
+            return False
+    digits = entries.view(np.uint64)
+    single = np.any(digits & LONG, axis=each)
     whole = np.all(entries == np.rint(entries), axis=each)  # such as sums of products of counts
     cut = np.any(np.abs(entries) > WHOLE, axis=each) & ~np.any(digits & PROPER, axis=each)
     return bool(np.any(single & (~whole | cut)))

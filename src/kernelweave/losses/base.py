@@ -529,10 +529,13 @@ def entropy(t: Array) -> Array:
 
 
 def scaled_to_balance(beta: Array) -> Array:
-    """Return duals that sum to zero: the heavier sign is scaled down, which stays in any convex domain with zero."""
+    """Return duals that sum to zero: the heavier sign is scaled down, which stays in any convex domain with zero.
+
+    Those whose sum is what a rounding leaves of it are returned as they are.
+    """
     xp = namespace(beta)
     plus, minus = float(xp.sum(positive(beta))), float(xp.sum(positive(-beta)))
-    if plus == minus:
+    if abs(plus - minus) <= ROUNDING * plus:
         return beta
     keep = min(plus, minus)
     up, down = keep / plus if plus else 0.0, keep / minus if minus else 0.0
