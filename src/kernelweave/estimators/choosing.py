@@ -35,6 +35,7 @@ from ..kernels.effects import columns_together
 from ..penalties import L1, Fixed, Lp, MixingPenalty
 from ..problem import Solution
 from ..solvers.base import on_threads
+from ..threads import one_for_blas
 from ..weightings import make_mixing
 from .base import MKLEstimator, PreparedFit, intercepts, outputs_of
 
@@ -328,7 +329,7 @@ class Choosing(MKLEstimator):
 
     def _raced(self, job: _Job, tried: Sequence[Candidate], bar: Any) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return scores and seconds of candidates on a fold; loose gaps are told once, in the end."""
-        with warnings.catch_warnings():  # around the threads: filters are those of the process
+        with one_for_blas(), warnings.catch_warnings():  # around the threads: both are those of the process
             warnings.simplefilter("ignore")
             return on_threads(lambda one: _tried(self._worker(one, job), one.cheapest, job, bar), tried, self.n_jobs)
 
