@@ -539,7 +539,7 @@ def solve_quietly(
 
     if not tol > 0:
         raise ValueError(f"tol must be a positive number, got {tol}: use 1e-3, or 1e-8 for an answer near rounding.")
-    chosen = make_solver(solver, problem, tol)
+    chosen = make_solver(solver, problem, tol, begun=isinstance(start, Point))
     check_pair(problem, chosen)
     duals, weights = (start.beta, start.weights) if isinstance(start, Point) else (start, None)
     if duals is not None:
