@@ -38,7 +38,7 @@ class ChoiceSettings:
     firm: float = 1e4  #: heft up to which corners rounded less and less are quicker where kernels share a basis
     huge: float = 1e9  #: heft beyond which floating point leaves Newton's method on blocks no curvature
     hard: float = 1e3  #: heft from which kernels of low rank are taken apart into features
-    harder: float = 1e4  #: the same for what starts from the answer at another cost
+    harder: float = 2e3  #: the same for what starts from the answer at another cost
     size: int = 3000  #: samples up to which that is looked into
     many: int = 10**6  #: entries of the features below which every solver is quick, and the most robust is taken
     wide: int = 600  #: columns from which a matrix of samples that err is cheaper than one of all samples
