@@ -184,7 +184,7 @@ class Race:
         self.alive = np.ones(self.scores.shape[:2], dtype=bool)
 
     def drop(self, done: int, each: bool = True) -> None:
-        """Drop what is behind after ``done`` folds: ``each`` setting, or only candidates that are at all their costs."""
+        """Drop what is behind after ``done`` folds: ``each`` setting, or only candidates that are so at all costs."""
         if done < SEEN or done >= self.scores.shape[2]:
             return
         seen = self.scores[self.alive][:, :done]
@@ -332,7 +332,9 @@ class Choosing(MKLEstimator):
         """Return scores and seconds of candidates on a fold, each at its costs; loose gaps are told in the end."""
         with one_for_blas(), warnings.catch_warnings():  # around the threads: both are those of the process
             warnings.simplefilter("ignore")
-            return on_threads(lambda one: _tried(self._worker(one[0], job), *one, job, bar), tried, self.n_jobs)
+            return on_threads(
+                lambda one: _tried(self._worker(one[0], job), one[0], one[1], job, bar), tried, self.n_jobs
+            )
 
     def _splits(
         self, prepared: PreparedFit, X: Any, y: Any, groups: Any

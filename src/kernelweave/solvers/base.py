@@ -388,7 +388,7 @@ class _Run:
         return Status.MAX_ITER
 
     def answered(self, point: Point, tol: float) -> bool:
-        """Whether where a solve begins is an answer already, as one at a lower cost is where no dual is at its bound."""
+        """Whether a solve begins at an answer, as those of lower costs may be once no dual is at its bound."""
         if certify(self.problem, point, trust=True, rescale=False).gap > FAR * tol:
             return False
         certificate = certify(self.problem, point)

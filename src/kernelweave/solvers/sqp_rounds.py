@@ -121,7 +121,7 @@ def open_round(
     """Begin a round on some samples and kernels."""
     block = _block(problem, state, samples, kernels, kernels if stored is None else stored)
     samples = block.samples
-    u, m, dtype = samples.size, state.q.size, np.float64 if block.whole else state.dtype
+    m, dtype = state.q.size, np.float64 if block.whole else state.dtype
     penalty = state.penalty if kernels.size == m else state.penalty.restrict(kernels, m)
     rows = _rows(problem, state, block, kernels, dtype)
     state.block = block
@@ -135,10 +135,10 @@ def open_round(
 
 def _rows(problem: Problem, state: SQPState, block: Block, kernels: np.ndarray, dtype: Any) -> tuple[Any, ...]:
     """Return the rows of the combined kernel that a round begins with: those of the last one on the same samples."""
-    old, u = getattr(state, "local", None), block.samples.size
-    if old is not None and block.held and np.array_equal(old.kernels, kernels):
-        if np.array_equal(state.block.samples, block.samples):
-            return old.combined, old.formed, old.row, old.made, old.weights
+    old: Any = getattr(state, "local", None)
+    u, alike = block.samples.size, old is not None and block.held and np.array_equal(old.kernels, kernels)
+    if alike and np.array_equal(state.block.samples, block.samples):
+        return old.combined, old.formed, old.row, old.made, old.weights
     row = np.arange(u) if block.whole else np.full(u, -1)
     return _table(problem, state, u, dtype), np.zeros(u, dtype=bool), row, np.zeros(1, dtype=np.int64), None
 
