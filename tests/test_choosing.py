@@ -178,7 +178,7 @@ def test_survival():
     X = rng.normal(size=(90, 3))
     time, event = rng.exponential(np.exp(-X[:, 0])), rng.random(90) < 0.8
     y = np.array(list(zip(event, time, strict=True)), dtype=[("event", "?"), ("time", "<f8")])
-    model = kw.MKLSurvivalCV(BANK, Cs=[0.01, 0.1], candidates=["uniform", "l1"], cv=KFold(3)).fit(X, y)
+    model = kw.MKLSurvivalCV(BANK, Cs=[0.01, 0.1], candidates=["uniform", "l1"], cv=KFold(3), drop=False).fit(X, y)
     search = GridSearchCV(
         kw.MKLSurvival("precomputed", psd="trust", penalty="uniform"), {"C": [0.01, 0.1]}, cv=KFold(3)
     ).fit(stacked(X), y)
@@ -262,9 +262,33 @@ def test_what_is_clearly_behind_is_dropped_and_the_best_is_not():
     race.drop(1)
     assert race.alive.all()
     race.drop(2)
-    assert race.alive.tolist() == [True, False, True]
+    assert race.alive.all(axis=1).tolist() == [True, False, True]
     race.scores[1, :, 2:] = np.nan
     assert race.best("best")[0] in (0, 2)
+
+
+def test_single_costs_are_dropped_where_the_best_is_looked_for():
+    means = np.array([[0.90, 0.50, 0.91], [0.52, 0.51, 0.50]])
+    scores = means[:, :, None] + 0.01 * np.random.default_rng(0).normal(size=(2, 3, 5))
+    each, whole = (Race(scores, np.zeros((2, 2, 3, 5))) for _ in range(2))
+    each.drop(2)
+    whole.drop(2, each=False)
+    assert each.alive.tolist() == [[True, False, True], [False] * 3]
+    assert whole.alive.tolist() == [[True] * 3, [False] * 3]
+    each.drop(3)
+    assert each.alive.tolist() == [[True, False, True], [False] * 3]
+
+
+@pytest.mark.parametrize("rule", ["best", "one-se"])
+def test_what_is_dropped_changes_no_choice(rule):
+    X, y = wine(2)
+    settings = {"Cs": [1e-4, 1e-3, 1.0, 10.0], "candidates": ["uniform", "l1"], "cv": 5, "rule": rule}
+    X = X + 2.0 * np.random.default_rng(0).normal(size=X.shape)
+    model, whole = (kw.MKLClassifierCV(BANK, drop=drop, **settings).fit(X, y) for drop in (True, False))
+    assert model.best_params_ == whole.best_params_
+    seen = np.isfinite(model.cv_results_["mean_test_score"])
+    assert_allclose(model.cv_results_["mean_test_score"][seen], whole.cv_results_["mean_test_score"][seen], atol=0.02)
+    assert seen[model.best_index_] and (seen.all() if rule == "one-se" else not seen.all())
 
 
 def test_level_settings_are_chosen_in_the_order_given():

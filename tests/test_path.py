@@ -81,3 +81,35 @@ def test_a_path_that_falls_short_says_so_once(wdbc):
     with pytest.warns(ConvergenceWarning, match="raise max_iter") as caught:
         kw.path(kw.MKLClassifier(BANK, max_iter=1, tol=1e-9), *wdbc, C=COSTS)
     assert len(caught) == 1
+
+
+def test_costs_at_which_nothing_changes_take_no_step(wdbc):
+    X, y = wdbc
+    estimator = kw.MKLClassifier(K.rbf(gamma=1.0), penalty="uniform")
+    worker = estimator.set_params(C=1.0)
+    prepared = worker._prepare(X, y)
+    found = worker._along(prepared, prepared.subproblems[0], np.array([0.01, 100.0, 101.0, 102.0]))
+    assert [solution.n_iter > 0 for solution in found] == [True, True, False, False]
+    assert all(solution.converged and len(solution.history.gap) > 0 for solution in found)
+    for solution, C in zip(found, [0.01, 100.0, 101.0, 102.0], strict=True):
+        alone = worker._solve(prepared, prepared.problem(prepared.subproblems[0], C))
+        assert solution.certificate.lower <= alone.certificate.upper * (1 + 1e-9)
+        assert alone.certificate.lower <= solution.certificate.upper * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("penalty", ["l1", "uniform"])
+def test_entries_kept_from_one_cost_serve_the_next(wdbc, penalty):
+    stack = np.stack([kernel(wdbc[0]) for kernel in BANK], axis=2)
+    gram, y = kw.DenseGram(stack), np.where(wdbc[1] > 0, 1.0, -1.0)
+    mixing = kw.penalties.L1() if penalty == "l1" else kw.penalties.Fixed(np.ones(5))
+    problems = [kw.Problem(gram, kw.losses.Hinge().bind(y, np.full(y.size, C)), mixing) for C in (0.1, 1.0)]
+    fresh = kw.solve(kw.Problem(kw.DenseGram(stack), problems[1].loss, mixing), "sqp", tol=1e-4)
+    kw.solve(problems[0], "sqp", tol=1e-4)
+    buffer = gram.left[0][0]
+    again = kw.solve(problems[1], "sqp", tol=1e-4)
+    assert gram.left[0][0] is buffer and len(gram.left) == 1
+    assert max(again.gap, fresh.gap) <= 1e-4
+    np.testing.assert_allclose(again.certificate.upper, fresh.certificate.upper, rtol=2e-4)
+    fine = kw.solve(problems[1], "sqp", tol=1e-9)  # whose entries are in double precision
+    assert fine.gap <= 1e-9
+    assert not kw.DenseGram.__getstate__(gram)["left"]

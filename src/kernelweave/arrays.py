@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Callable
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -20,9 +21,18 @@ BLOCKS = 4  # column blocks of a symmetric product where no symmetric routine is
 
 def namespace(array: Array) -> Any:
     """Return the array-API namespace of an array."""
+    if type(array) is np.ndarray:  # asked for so often that finding it out would be much of a small fit
+        return _of_numpy()
     import array_api_compat
 
     return array_api_compat.array_namespace(array)
+
+
+@cache
+def _of_numpy() -> Any:
+    import array_api_compat
+
+    return array_api_compat.array_namespace(np.empty(0))
 
 
 def is_numpy(array: Array) -> bool:

@@ -29,7 +29,9 @@ ENOUGH = 1e-9  # relative gap from which on a finer scale would be one that roun
 Place = tuple[float, float]  # a scale and the value there
 
 
-def certify(problem: Problem, point: Point, *, trust: bool = False, rescale: bool = True) -> Certificate:
+def certify(
+    problem: Problem, point: Point, *, trust: bool = False, rescale: bool = True, scale: float = 1.0
+) -> Certificate:
     """Bracket the optimum of ``problem`` from ``point``.
 
     Parameters
@@ -43,6 +45,8 @@ def certify(problem: Problem, point: Point, *, trust: bool = False, rescale: boo
         every reported certificate is computed from the kernels.
     rescale : bool, default=True
         Whether the primal point may be a multiple of ``K_w beta``, the best one.
+    scale : float, default=1.0
+        The multiple that it is without ``rescale``.
 
     Returns
     -------
@@ -73,7 +77,7 @@ def certify(problem: Problem, point: Point, *, trust: bool = False, rescale: boo
     if point.coef is not None:
         q, f, of_model = _model(problem, point, trust)
     most = of_model.raised(q)
-    upper, scale, intercept = primal_value(problem, point.weights, most, f, lower, rescale, of_model)
+    upper, scale, intercept = primal_value(problem, point.weights, most, f, lower, rescale, of_model, scale)
     below, above = 0.0, 0.0
     if errors.share:
         below = errors.of_dual(problem, beta, dual_scale, intercept)
@@ -239,10 +243,11 @@ def primal_value(
     """
     cost = problem.penalty.cost(weights, q)
     value, moves = _along(problem, cost, f, errors), rescale and cost(1.0) > 0.0
-    best = (value(at)[0], at)
-    sides = (value(1.0 - NEAR)[0] - best[0], value(1.0 + NEAR)[0] - best[0]) if moves else (0.0, 0.0)
-    if moves and not 0.0 <= min(sides) <= max(sides) <= CENT * (best[0] - lower):
-        best = min(best, _lowest(lambda t: value(t)[0], best[0], sides, lower), (value(0.0)[0], 0.0))
+    first, bias = value(at)
+    sides = (value(1.0 - NEAR)[0] - first, value(1.0 + NEAR)[0] - first) if moves else (0.0, 0.0)
+    if not moves or 0.0 <= min(sides) <= max(sides) <= CENT * (first - lower):
+        return first, at, bias
+    best = min((first, at), _lowest(lambda t: value(t)[0], first, sides, lower), (value(0.0)[0], 0.0))
     upper, bias = _along(problem, cost, f, errors)(best[1])  # the bias is the model's: sought from scratch
     return upper, best[1], bias
 

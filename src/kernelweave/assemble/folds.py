@@ -11,6 +11,7 @@ from sklearn.utils import _safe_indexing
 
 from ..arrays import Array, is_foreign, like, namespace, to_host
 from ..grams import DenseGram
+from ..grams.dense import part_of
 from ..kernels import Kernel
 from .base import Assembly
 from .exact import TensorAssembly, from_tensors
@@ -150,7 +151,8 @@ def fold_of(made: Assembly, train: np.ndarray, test: np.ndarray) -> Fold:
         groups = [made.groups[k] for k in made.kept]
         prices = None if made.kernels is None else np.array([made.kernels[k]._price for k in made.kept])
         has = None if made.has is None else made.has[np.ix_(train, made.kept)]
-        return StoredFold(stack[np.ix_(train, train)], stack[np.ix_(test, train)], names, groups, prices, has)
+        parts = part_of(stack, train, train), part_of(stack, test, train)
+        return StoredFold(*parts, names, groups, prices, has)
     assert made.kernels is not None
     return SampleFold(made.X[train], made.X[test], [made.kernels[k] for k in made.kept])
 

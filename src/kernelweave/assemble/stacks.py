@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrays import is_foreign, kind_of
 from ..grams import CachedGram, DenseGram, GramStack
-from ..grams.dense import kernels_first
+from ..grams.dense import kernels_first, part_of
 from ..grams.factors import refuse_infinite
 from ..grams.rounding import rounding_of
 from ..kernels import Kernel, PreparedKernels, as_kernels, as_precomputed, evaluate
@@ -259,11 +259,11 @@ def from_stack(stack: np.ndarray, options: Options, targets: Targets, kernels: A
     labels, groups = given.read(stack.shape[2])
     owned = targets.rows.size < stack.shape[0]
     if options.missing == "absent":
-        stack = stack[np.ix_(targets.rows, targets.rows)] if owned else stack
+        stack = part_of(stack, targets.rows, targets.rows) if owned else stack
         return _with_gaps(stack, labels, groups, options, targets, owned)
     check_symmetric(stack, labels, "X")
     if owned:
-        stack = stack[np.ix_(targets.rows, targets.rows)]
+        stack = part_of(stack, targets.rows, targets.rows)
     return assembled(stack, labels, groups, list(range(stack.shape[2])), options, targets.weight, owned=owned)
 
 

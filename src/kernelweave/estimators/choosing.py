@@ -35,11 +35,12 @@ from ..kernels.effects import columns_together
 from ..penalties import L1, Fixed, Lp, MixingPenalty
 from ..problem import Solution
 from ..solvers.base import on_threads
+from ..threads import one_for_blas
 from ..weightings import make_mixing
 from .base import MKLEstimator, PreparedFit, intercepts, outputs_of
 
 RULES = ("best", "one-se")
-SEEN = 2  # folds after which a setting can be dropped
+SEEN = 2  # folds after which a setting, a candidate at one cost, can be dropped
 BEHIND = 3.0  # standard errors that it is then behind the best
 CHOOSING = 0.7  # share of max_time that may be spent on it
 LEAST, MOST = 1e-2, 1e3  # costs between which those of a path lie by default
@@ -170,30 +171,29 @@ def read_costs(given: Any) -> np.ndarray:
 class Race:
     """Scores by setting and fold; settings that are clearly behind are dropped, and the best is chosen.
 
-    A candidate is dropped when each of its costs is behind the leader's by more than three standard errors of the
-    paired differences over the folds so far, by more the fewer these are. A variance may be small by chance, so none
-    counts as less than the median over all settings.
+    A setting is behind when the leader is ahead of it by more than three standard errors of the paired differences
+    over the folds so far, by more the fewer these are. A variance may be small by chance, so none counts as less than
+    the median over all settings.
     """
 
     scores: np.ndarray  # (candidates, costs, folds) NaN where not scored
     seconds: np.ndarray  # the same: of fits and of predictions
-    alive: np.ndarray = field(init=False)  # (candidates,)
+    alive: np.ndarray = field(init=False)  # (candidates, costs)
 
     def __post_init__(self) -> None:
-        self.alive = np.ones(self.scores.shape[0], dtype=bool)
+        self.alive = np.ones(self.scores.shape[:2], dtype=bool)
 
-    def drop(self, done: int) -> None:
-        """Drop what is behind after ``done`` folds."""
+    def drop(self, done: int, each: bool = True) -> None:
+        """Drop what is behind after ``done`` folds: ``each`` setting, or only candidates that are so at all costs."""
         if done < SEEN or done >= self.scores.shape[2]:
             return
-        seen = self.scores[self.alive][:, :, :done]
-        means = seen.mean(axis=2)
-        leader = seen[np.unravel_index(np.argmax(means), means.shape)]
-        behind = leader - seen
-        spread = behind.var(axis=2, ddof=1)
+        seen = self.scores[self.alive][:, :done]
+        behind = seen[np.argmax(seen.mean(axis=1))] - seen
+        spread = behind.var(axis=1, ddof=1)
         error = np.sqrt(np.maximum(spread, np.median(spread)) / done * (1.0 + 2.0 / (done - 1)))
-        lost = np.all(behind.mean(axis=2) > BEHIND * error, axis=1)
-        self.alive[np.flatnonzero(self.alive)[lost]] = False
+        lost = np.zeros_like(self.alive)
+        lost[self.alive] = behind.mean(axis=1) > BEHIND * error
+        self.alive &= ~lost if each else ~np.all(lost, axis=1, keepdims=True)
 
     def cut(self, done: int) -> Race:
         """Return the race over the first folds only."""
@@ -298,16 +298,16 @@ class Choosing(MKLEstimator):
         bar, loose = _bar(self.progress, len(tried) * len(splits)), list[float]()
         for f, (train, test) in enumerate(splits):
             fold = fold_of(prepared.assembly, train, test)
-            job = _Job(fold, train, test, prepared.targets, y, costs, judge, loose)
-            alive = np.flatnonzero(race.alive).tolist()
+            job = _Job(fold, train, test, prepared.targets, y, judge, loose)
+            left = np.flatnonzero(race.alive.any(axis=1)).tolist()
             try:
-                found = self._raced(job, [tried[c] for c in alive], bar)
+                found = self._raced(job, [(tried[c], costs[race.alive[c]]) for c in left], bar)
             except ValueError as error:
                 raise ValueError(f"In fold {f + 1} of cv: {error}") from error
-            for c, (scores, seconds) in zip(alive, found, strict=True):
-                race.scores[c, :, f], race.seconds[:, c, :, f] = scores, seconds
+            for c, (scores, seconds) in zip(left, found, strict=True):
+                race.scores[c, race.alive[c], f], race.seconds[:, c, race.alive[c], f] = scores, seconds
             if self.drop:
-                race.drop(f + 1)
+                race.drop(f + 1, each=self.rule == "best")  # one-se looks for the smallest cost that is near the best
             if time.perf_counter() > self._end and f + 1 < len(splits):
                 race = race.cut(f + 1)
                 warnings.warn(
@@ -326,11 +326,15 @@ class Choosing(MKLEstimator):
             )
         return race
 
-    def _raced(self, job: _Job, tried: Sequence[Candidate], bar: Any) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return scores and seconds of candidates on a fold; loose gaps are told once, in the end."""
-        with warnings.catch_warnings():  # around the threads: filters are those of the process
+    def _raced(
+        self, job: _Job, tried: Sequence[tuple[Candidate, np.ndarray]], bar: Any
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return scores and seconds of candidates on a fold, each at its costs; loose gaps are told in the end."""
+        with one_for_blas(), warnings.catch_warnings():  # around the threads: both are those of the process
             warnings.simplefilter("ignore")
-            return on_threads(lambda one: _tried(self._worker(one, job), one.cheapest, job, bar), tried, self.n_jobs)
+            return on_threads(
+                lambda one: _tried(self._worker(one[0], job), one[0], one[1], job, bar), tried, self.n_jobs
+            )
 
     def _splits(
         self, prepared: PreparedFit, X: Any, y: Any, groups: Any
@@ -369,14 +373,13 @@ class Choosing(MKLEstimator):
 
 @dataclass
 class _Job:
-    """One fold: what is learned from, what is predicted, and along which costs."""
+    """One fold: what is learned from, and what is predicted."""
 
     fold: Fold
     train: np.ndarray
     test: np.ndarray
     targets: Any
     y: Any
-    costs: np.ndarray
     judge: Judge
     loose: list[float]  # gaps of fits that missed tol, of all folds
 
@@ -435,22 +438,24 @@ def _on_kept(candidate: Candidate, assembly: Assembly) -> Candidate:
     return replace(candidate, penalty=assembly.cut(penalty))
 
 
-def _tried(worker: MKLEstimator, cheapest: bool, job: _Job, bar: Any) -> tuple[np.ndarray, np.ndarray]:
+def _tried(
+    worker: MKLEstimator, candidate: Candidate, costs: np.ndarray, job: _Job, bar: Any
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the score of a candidate on a fold at each cost, and the seconds of fits and of predictions."""
     begun, fold = time.perf_counter(), job.fold
     y, weight = job.part(job.train)
     prepared = worker._prepare_fold(fold, y, weight)
     if isinstance(prepared.penalty, Fixed):
         fold, prepared = _summed(fold, prepared)
-    walks = [worker._along(prepared, subproblem, job.costs) for subproblem in prepared.subproblems]
+    walks = [worker._along(prepared, subproblem, costs) for subproblem in prepared.subproblems]
     steps = list(zip(*walks, strict=True))
     job.loose.extend(solution.gap for walk in walks for solution in walk if not solution.converged)
     fitted = time.perf_counter()
-    silent = _dearer(prepared) if cheapest else np.empty(0, dtype=int)
-    scores = _scores(worker, prepared, fold, steps, job, silent)
-    seconds = np.array([fitted - begun, time.perf_counter() - fitted]) / job.costs.size
+    silent = _dearer(prepared) if candidate.cheapest else np.empty(0, dtype=int)
+    scores = _scores(worker, prepared, fold, steps, costs, job, silent)
+    seconds = np.array([fitted - begun, time.perf_counter() - fitted]) / costs.size
     bar.update()
-    return scores, np.broadcast_to(seconds[:, None], (2, job.costs.size))
+    return scores, np.broadcast_to(seconds[:, None], (2, costs.size))
 
 
 def _dearer(prepared: PreparedFit) -> np.ndarray:
@@ -479,6 +484,7 @@ def _scores(
     prepared: PreparedFit,
     fold: Fold,
     steps: Sequence[Sequence[Solution]],
+    costs: np.ndarray,
     job: _Job,
     silent: np.ndarray,  # kernels that do not count
 ) -> np.ndarray:  # (costs,)
@@ -490,7 +496,7 @@ def _scores(
     xp = namespace(prepared.coefficients(steps[0]))
     coef = xp.concat([prepared.coefficients(step) for step in steps], axis=0)
     values, width, scores = fold.decide(prepared.assembly, prepared.targets, weights, coef), sum(sizes), []
-    for j, (step, cost) in enumerate(zip(steps, job.costs, strict=True)):
+    for j, (step, cost) in enumerate(zip(steps, costs, strict=True)):
         model = copy.copy(worker).set_params(C=float(cost))
         model._views, model._calibrated = None, None
         model.n_features_in_ = fold.samples.shape[1]

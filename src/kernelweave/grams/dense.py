@@ -21,6 +21,17 @@ def kernels_first(stack: np.ndarray) -> np.ndarray | None:
     return kernels if kernels.flags.c_contiguous and not stack.flags.c_contiguous else None
 
 
+def part_of(stack: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:  # (r, c, m)
+    """Return the kernels between some samples and others, by position, laid out as the stack is."""
+    kernels = kernels_first(stack)
+    if kernels is not None:
+        return np.moveaxis(kernels[:, rows[:, None], columns], 0, 2)
+    out = np.empty((rows.size, columns.size, stack.shape[2]), dtype=stack.dtype)
+    for entries, row in zip(out, rows, strict=True):  # much quicker than all at once
+        np.take(stack[row], columns, axis=0, out=entries, mode="clip")  # which leaves out a copy
+    return out
+
+
 class DenseGram(EntryGram):
     """A stored stack: ``stack[i, j, k]`` is kernel k between samples i and j.
 
@@ -55,6 +66,7 @@ class DenseGram(EntryGram):
         self.scale = np.ones(stack.shape[2]) if scale is None else np.ascontiguousarray(scale, dtype=float)
         self._rounded = rounded
         self._last: tuple[np.ndarray, np.ndarray] | None = None  # duals and their products, of the judge's last look
+        self.left: list[Any] = []  # copies of entries that solvers left for the next problem on these kernels
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -203,10 +215,10 @@ class DenseGram(EntryGram):
 
     def take(self, index: np.ndarray) -> DenseGram:
         """Return the stack of the samples ``index`` only (a copy)."""
-        return DenseGram(self.stack[np.ix_(index, index)], self.scale, self._rounded)
+        return DenseGram(part_of(self.stack, index, index), self.scale, self._rounded)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_last": None}
+        return {**self.__dict__, "_last": None, "left": []}
 
     def rescaled(self, factors: np.ndarray) -> DenseGram:
         """Return the same stack, not a copy, with each kernel times its factor."""

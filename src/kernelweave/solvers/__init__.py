@@ -53,8 +53,10 @@ _DEFAULT = _ON_KERNELS + _ON_FEATURES + _ON_BANKS
 _NAMES: dict[str, type[Solver]] = {solver.name: solver for solver in _DEFAULT + literature.METHODS}
 
 
-def make_solver(spec: str | Solver, problem: Problem, tol: float = 1e-3) -> Solver:
+def make_solver(spec: str | Solver, problem: Problem, tol: float = 1e-3, begun: bool = False) -> Solver:
     """Return the solver that ``spec`` names; "auto" chooses by the problem and the gap asked for.
+
+    ``begun`` says that it starts from the answer to a problem like it.
 
     Examples
     --------
@@ -67,7 +69,7 @@ def make_solver(spec: str | Solver, problem: Problem, tol: float = 1e-3) -> Solv
     if not isinstance(spec, str):
         raise TypeError(f"solver must be a name or an instance such as SQP(); got {spec!r}.")
     if spec == "auto":
-        return choose(problem, tol)
+        return choose(problem, tol, begun)
     if spec not in _NAMES:
         raise ValueError(f"solver {spec!r} is not known: choose one of {', '.join(['auto', *sorted(_NAMES)])}.")
     return _NAMES[spec]()

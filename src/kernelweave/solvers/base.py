@@ -28,12 +28,14 @@ Callback = Callable[[int, Certificate, Point], Any]
 TINY = 100  # samples up to which the loop goes on to the end of floating point, which costs next to nothing there: a
 # weight of two is then repeating a sample, and one order of the samples is as good as another
 PRECISE = 1e-11  # relative gap to which problems of TINY size are solved, where the solver gets there
+DIGITS = 1e-6  # gap asked for from which it is enough for those that begin from the answer to another problem
 ENDING = 6  # judgements in a row without a better gap after which a problem of TINY size is at its end
 ROUNDED = 0.5  # of tol: what rounding may do to the bounds beyond which a gap that is due to it is not worked on
 BLURRED = 100.0  # times what single precision did to entries: gaps finer than that are not worked for
 EXTRA = 30  # judgements that it may take from the gap asked for to there
 WAIT, WAIT_EACH = 5.0, 2e-6  # seconds of CPU, in all and for each entry of the kernels, that "auto" takes in any case
 LOOKS = 10  # judgements before which no rate is known
+FAR = 10.0  # times tol: the gap of a start beyond which no other scale is expected to make it an answer
 LONGER = 1.0  # times what it took so far that is still worth waiting for
 PATIENCE = 100  # judgements without a gap one per cent better after which a solver is taken to be at its end
 
@@ -136,6 +138,9 @@ class Solver(BaseEstimator):
 
     def refresh(self, problem: Problem, state: Any) -> None:
         """Recompute running products from the kernels, after they were found to have drifted."""
+
+    def leave(self, problem: Problem, state: Any) -> None:
+        """Leave with the kernels what the next problem on them may begin with, copies of their entries perhaps."""
 
     def finish(self, problem: Problem, point: Point) -> list[Point]:
         """Return better forms of the final point, sparser ones perhaps; the loop keeps the first that certifies."""
@@ -311,11 +316,11 @@ class _Bests:
         return replace(self.model, lower=self.lower, upper=self.upper, dual_scale=self.dual_scale)
 
     def verified(self, problem: Problem) -> _Bests:
-        """Return the same points certified afresh from the kernels."""
-        again = _Bests()
-        for point in [self.primal] if self.primal is self.dual else [self.primal, self.dual]:
+        """Return the same points certified afresh from the kernels, the primal one at the scale found."""
+        again, both = _Bests(), [(self.primal, self.model.scale), (self.dual, 1.0)]
+        for point, scale in both[:1] if self.primal is self.dual else both:
             if point is not None:
-                again.take(point, certify(problem, point))
+                again.take(point, certify(problem, point, rescale=False, scale=scale))
         return again
 
 
@@ -347,8 +352,11 @@ class _Run:
     def go(self, start: np.ndarray | None, weights: np.ndarray | None, tol: float, max_iter: int) -> Status:
         goal = tol
         columns = self.problem.loss.several and self.problem.loss.elementwise  # which take long
-        if self.problem.n <= TINY and self.solver.precise is not None and not columns:
+        begun = start is not None and tol >= DIGITS
+        if self.problem.n <= TINY and self.solver.precise is not None and not columns and not begun:
             goal = min(tol, max(self.solver.precise, BLURRED * self.problem.gram.rounded))
+        if start is not None and weights is not None and self.answered(Point(start, weights), goal):
+            return Status.CONVERGED
         self.state = state = self.solver.init(self.problem, start, goal)
         if weights is not None:
             self.solver.lean(self.problem, state, weights)
@@ -378,6 +386,17 @@ class _Run:
             if self.fruitless >= (ENDING if now.gap <= tol else PATIENCE) or self.extra >= EXTRA:
                 return Status.STALLED
         return Status.MAX_ITER
+
+    def answered(self, point: Point, tol: float) -> bool:
+        """Whether a solve begins at an answer, as those of lower costs may be once no dual is at its bound."""
+        if certify(self.problem, point, trust=True, rescale=False).gap > FAR * tol:
+            return False
+        certificate = certify(self.problem, point)
+        if certificate.gap > tol:
+            return False
+        self.bests.take(point, certificate)
+        self.history.add(0, time.perf_counter() - self.began, certificate, point.weights, self.problem.gram.hit_rate)
+        return True
 
     def judge(self, point: Point) -> tuple[Certificate, bool]:
         """Judge a point by its running products; the certificate, and whether a callback asks to stop."""
@@ -520,7 +539,7 @@ def solve_quietly(
 
     if not tol > 0:
         raise ValueError(f"tol must be a positive number, got {tol}: use 1e-3, or 1e-8 for an answer near rounding.")
-    chosen = make_solver(solver, problem, tol)
+    chosen = make_solver(solver, problem, tol, begun=isinstance(start, Point))
     check_pair(problem, chosen)
     duals, weights = (start.beta, start.weights) if isinstance(start, Point) else (start, None)
     if duals is not None:
@@ -531,6 +550,8 @@ def solve_quietly(
     try:
         with one_for_blas(), until(np.inf if max_time is None else run.began + max_time):
             status = run.go(duals, weights, tol, max_iter)
+            if run.state is not None:
+                chosen.leave(problem, run.state)
     except KeyboardInterrupt:
         if run.state is None:
             raise

@@ -38,6 +38,7 @@ class ChoiceSettings:
     firm: float = 1e4  #: heft up to which corners rounded less and less are quicker where kernels share a basis
     huge: float = 1e9  #: heft beyond which floating point leaves Newton's method on blocks no curvature
     hard: float = 1e3  #: heft from which kernels of low rank are taken apart into features
+    harder: float = 2e3  #: the same for what starts from the answer at another cost
     size: int = 3000  #: samples up to which that is looked into
     many: int = 10**6  #: entries of the features below which every solver is quick, and the most robust is taken
     wide: int = 600  #: columns from which a matrix of samples that err is cheaper than one of all samples
@@ -51,8 +52,8 @@ class ChoiceSettings:
 SETTINGS = ChoiceSettings()
 
 
-def choose(problem: Problem, tol: float = 1e-3) -> Solver:
-    """Return the solver that is best for a problem and a gap.
+def choose(problem: Problem, tol: float = 1e-3, begun: bool = False) -> Solver:
+    """Return the solver that is best for a problem and a gap; ``begun``: from the answer to a problem like it.
 
     Examples
     --------
@@ -72,7 +73,7 @@ def choose(problem: Problem, tol: float = 1e-3) -> Solver:
         return NewtonCG() if problem.loss.smooth else Lagrangian()
     if isinstance(problem.gram, FactorGram):
         return _on_factors(problem, tol)
-    return _on_kernels(problem, tol)
+    return _on_kernels(problem, tol, begun)
 
 
 def _refuse_what_nothing_takes(problem: Problem) -> None:
@@ -90,11 +91,11 @@ def _refuse_what_nothing_takes(problem: Problem) -> None:
         )
 
 
-def _on_kernels(problem: Problem, tol: float) -> Solver:
+def _on_kernels(problem: Problem, tol: float, begun: bool) -> Solver:
     loss = problem.loss
     if loss.smooth and (loss.several or loss.terms is None):
         return NewtonCG()
-    if _is_hard(problem) and _fits(Features(), problem):
+    if _is_hard(problem, SETTINGS.harder if begun else SETTINGS.hard) and _fits(Features(), problem):
         return Features()
     if loss.several or not problem.bias or not loss.quadratic:
         return Ascent()
@@ -183,14 +184,14 @@ def _rows_or_table(problem: Problem) -> Solver:
     return Ascent()
 
 
-def _is_hard(problem: Problem) -> bool:
+def _is_hard(problem: Problem, hard: float) -> bool:
     """Whether errors cost far more than kernels are worth, where working sets may go on for ever."""
     n, loss = problem.n, problem.loss
     if n > SETTINGS.size or loss.several or loss.terms is None or not isinstance(problem.gram, CombinableGram):
         return False
     unit = 1.0 if loss.terms.entropic else unit_of(problem)
     size = float(np.mean(problem.gram.diagonal()))
-    return float(loss.C.max()) * size > SETTINGS.hard * unit
+    return float(loss.C.max()) * size > hard * unit
 
 
 def _fits(solver: Solver, problem: Problem) -> bool:

@@ -15,11 +15,13 @@ from .sqp_rounds import (
     close_round,
     first_samples,
     first_size,
+    hand_over,
     hold_back,
     in_play,
     largest_set,
     learn,
     open_round,
+    take_over,
 )
 from .sqp_steps import newton_step, snapped
 
@@ -54,6 +56,7 @@ class SQP(Solver):
             centred_box(problem), flat, first_duals(problem), np.zeros((n, m)), np.zeros(m), np.ones(m, dtype=bool),
             flat.weights(np.ones(m)), np.asarray(problem.gram.diagonal()), tol, unit_of(problem),
         )  # fmt: skip
+        take_over(problem, state)
         if start is not None and start.any():
             state.beta = snapped(start, state.box)
         if state.beta.any():
@@ -96,6 +99,9 @@ class SQP(Solver):
         if not problem.penalty.on_simplex or not faint.any():
             return []
         return [Point(point.beta, np.where(faint, 0.0, point.weights))]
+
+    def leave(self, problem: Problem, state: SQPState) -> None:
+        hand_over(problem, state)
 
     def adapt(self, problem: Problem, state: SQPState, certificate: Certificate) -> Status | None:
         before = state.upper - state.lower

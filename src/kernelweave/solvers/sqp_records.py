@@ -77,6 +77,7 @@ class SQPSettings:
     golden: int = 12  #: trials of the primal's scale
     share: float = 0.08  #: of the stored kernels' bytes that the block may take
     least: int = 2**25  #: bytes that it always may
+    kept: int = 2**27  #: bytes of rows that are kept for the next problem on the same kernels, at most
     tables: float = 0.5  #: share of the memory that the combined kernel may take on demand; columns have the rest
     few_rows: int = 100  #: samples whose combined kernel is always allowed
     batch: int = 128  #: rows computed at a time on demand

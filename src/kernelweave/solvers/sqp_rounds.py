@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..grams import CachedGram, EntryGram
+from ..grams import CachedGram, DenseGram, EntryGram
 from ..penalties.base import MixingPenalty
 from ..problem import Problem
 from .base import combinable
@@ -121,16 +121,26 @@ def open_round(
     """Begin a round on some samples and kernels."""
     block = _block(problem, state, samples, kernels, kernels if stored is None else stored)
     samples = block.samples
-    u, m, dtype = samples.size, state.q.size, np.float64 if block.whole else state.dtype
+    m, dtype = state.q.size, np.float64 if block.whole else state.dtype
     penalty = state.penalty if kernels.size == m else state.penalty.restrict(kernels, m)
+    rows = _rows(problem, state, block, kernels, dtype)
     state.block = block
     state.local = Local(
         kernels, state.box.take(samples), penalty, state.beta[samples],
         state.g[np.ix_(samples, kernels)], state.q[kernels],
         state.diagonal[np.ix_(samples, kernels)], np.searchsorted(block.kernels, kernels),
-        _table(problem, state, u, dtype), np.zeros(u, dtype=bool),
-        np.arange(u) if block.whole else np.full(u, -1), np.zeros(1, dtype=np.int64),
+        *rows,
     )  # fmt: skip
+
+
+def _rows(problem: Problem, state: SQPState, block: Block, kernels: np.ndarray, dtype: Any) -> tuple[Any, ...]:
+    """Return the rows of the combined kernel that a round begins with: those of the last one on the same samples."""
+    old: Any = getattr(state, "local", None)
+    u, alike = block.samples.size, old is not None and block.held and np.array_equal(old.kernels, kernels)
+    if alike and np.array_equal(state.block.samples, block.samples):
+        return old.combined, old.formed, old.row, old.made, old.weights
+    row = np.arange(u) if block.whole else np.full(u, -1)
+    return _table(problem, state, u, dtype), np.zeros(u, dtype=bool), row, np.zeros(1, dtype=np.int64), None
 
 
 def _table(problem: Problem, state: SQPState, size: int, dtype: Any) -> np.ndarray:
@@ -176,6 +186,24 @@ def _block_on_demand(
     columns = gram.among(samples, kernels, (1.0 - SETTINGS.tables) * gram.own_memory, state.dtype)
     none = np.empty((0, 0, 0), dtype=state.dtype)
     return Block(samples, kernels, none, np.full(samples.size, -1), np.zeros(1, dtype=np.int64), columns=columns)
+
+
+def take_over(problem: Problem, state: SQPState) -> None:
+    """Begin with the copies of entries that the last problem on the same kernels left, if nobody else has them."""
+    gram = problem.gram
+    if isinstance(gram, DenseGram) and gram.left:
+        buffer, table, block, local = gram.left.pop()
+        if buffer.dtype == state.dtype:
+            state.buffer, state.table, state.block, state.local = buffer, table, block, local
+
+
+def hand_over(problem: Problem, state: SQPState) -> None:
+    """Leave copies of entries for the next problem on the same kernels."""
+    gram = problem.gram
+    if not isinstance(gram, DenseGram) or state.buffer.nbytes + state.table.nbytes > SETTINGS.kept:
+        return
+    if getattr(state, "local", None) is not None and state.block.held:
+        gram.left.append((state.buffer, state.table, state.block, state.local))
 
 
 def close_round(problem: Problem, state: SQPState) -> None:
