@@ -250,7 +250,7 @@ def main() -> None:
 
     warnings.simplefilter("ignore", kw.AdviceWarning)
     cluster = LocalCluster(2, threads_per_worker=1, processes=True, memory_limit=LIMIT, dashboard_address=None)
-    with cluster, Client(cluster) as client:
+    with cluster, Client(cluster, direct_to_workers=True) as client:
         jobs = {
             "same": lambda: same(int(options.rows), client),
             "held": lambda: held(max(int(options.rows) // 4, 100_000), client),

@@ -224,13 +224,13 @@ def slow(block, seconds=0.0):
 
 
 @contextmanager
-def two_workers():
+def two_workers(direct=False):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         cluster = distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit="1GB"
         )
-        with cluster, distributed.Client(cluster) as client:
+        with cluster, distributed.Client(cluster, direct_to_workers=direct) as client:
             yield client
 
 
@@ -240,10 +240,10 @@ def client():
         yield client
 
 
-@pytest.fixture
-def mortal():
+@pytest.fixture(params=[False, True], ids=["by the scheduler", "direct"])
+def mortal(request):
     """A client of workers of its own, who may be killed."""
-    with two_workers() as client:
+    with two_workers(request.param) as client:
         yield client
 
 

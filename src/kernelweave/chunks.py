@@ -545,7 +545,8 @@ class Holders:
         missing = [i for i in range(len(self.parts)) if not self.there(i)]
         for i in missing:
             self.futures[i] = client.submit(_Holder, futures_of(self.parts[i])[0], actor=True, pure=False)
-        for i, actor in zip(missing, _arrived(client, [self.futures[i] for i in missing]), strict=True):
+        made = _arrived(client, [self.futures[i] for i in missing]) if missing else []
+        for i, actor in zip(missing, made, strict=True):
             self.actors[i] = actor
 
     def forget(self, i: int) -> None:
