@@ -17,6 +17,7 @@ import resource
 import time
 import tracemalloc
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -34,14 +35,17 @@ class Traffic:
 
     def __init__(self):
         self.passes, self.began = 0, loopback()
-        self.plain, chunks.computed = chunks.computed, self._counted
+        self.plain = {name: getattr(chunks, name) for name in ("computed", "asked")}
+        for name in self.plain:
+            setattr(chunks, name, partial(self._counted, name))
 
-    def _counted(self, values):
+    def _counted(self, name, *given):
         self.passes += 1
-        return self.plain(values)
+        return self.plain[name](*given)
 
     def end(self) -> dict[str, float]:
-        chunks.computed = self.plain
+        for name, function in self.plain.items():
+            setattr(chunks, name, function)
         moved = loopback() - self.began
         return {"passes": self.passes, "bytes": moved, "bytes_per_pass": moved / max(self.passes, 1)}
 
@@ -246,7 +250,7 @@ def main() -> None:
 
     warnings.simplefilter("ignore", kw.AdviceWarning)
     cluster = LocalCluster(2, threads_per_worker=1, processes=True, memory_limit=LIMIT, dashboard_address=None)
-    with cluster, Client(cluster) as client:
+    with cluster, Client(cluster, direct_to_workers=True) as client:
         jobs = {
             "same": lambda: same(int(options.rows), client),
             "held": lambda: held(max(int(options.rows) // 4, 100_000), client),

@@ -10,6 +10,7 @@ import kernelweave as kw
 from kernelweave import grams, losses, penalties
 from kernelweave import kernels as K
 from kernelweave.grams import shared
+from kernelweave.losses.rounded import RoundedLoss
 from kernelweave.solvers import newton_cg
 from reference import optimum_of
 from registry import CASES, targets_for
@@ -323,3 +324,34 @@ def test_sums_of_diagonals_are_those_of_the_samples_that_count():
             np.testing.assert_allclose(gram.diagonal_of(weights), diagonal @ weights, rtol=1e-10)
     theta = np.where(rng.random(len(X)) < 0.2, 1.0, 0.0)
     np.testing.assert_allclose(gram.summed_diagonal(theta), theta @ diagonal, rtol=1e-10)
+
+
+def test_what_kernels_make_of_a_step_is_known_with_it():
+    problem = long_problem()
+    solver = kw.solvers.Lagrangian()
+    state = solver.init(problem, None, 1e-3)
+    for _ in range(4):
+        solver.step(problem, state)
+    inner = state.inner
+    system = newton_cg._System(state.round, inner, 2.0 * inner.penalty.curvature(inner.q))
+    x, _ = system.solve(inner.close)
+    known, anew = system.image_of(x).u, newton_cg.image_of(problem, x).u
+    assert system._folded is not None
+    np.testing.assert_allclose(known, anew, atol=1e-9 * np.abs(inner.image.u).max())
+
+
+@pytest.mark.parametrize("loss", [losses.Hinge(), losses.Huber(), losses.EpsilonInsensitive(0.3)], ids=str)
+def test_a_rounded_loss_has_the_duals_of_its_definition(loss):
+    rng = np.random.default_rng(0)
+    bound = loss.bind(rng.choice([-1.0, 1.0], size=30), C=rng.uniform(0.5, 2.0, size=30))
+    near, rate, f = bound.project(rng.normal(size=30)), rng.uniform(0.2, 3.0, size=30), rng.normal(size=30)
+    rounded = RoundedLoss(bound, near, rate)
+    grid = np.linspace(np.maximum(bound.box.lower, -9.0), np.minimum(bound.box.upper, 9.0), 20_001)
+    values = np.stack([bound.dual(beta) - beta * f - (beta - near) ** 2 / (2.0 * rate) for beta in grid])
+    np.testing.assert_allclose(rounded.duals(f), np.take_along_axis(grid, values.argmax(axis=0)[None], 0)[0], atol=1e-3)
+    np.testing.assert_allclose(rounded.value(f), values.max(axis=0), atol=1e-6)
+    step = 1e-6
+    slopes = (rounded.slope(f + step) - rounded.slope(f - step)) / (2.0 * step)
+    np.testing.assert_allclose(rounded.curvature(f), slopes, atol=1e-6)
+    bias = rounded.best_bias(f)
+    assert abs(rounded.slope(f + bias).sum()) <= 1e-9

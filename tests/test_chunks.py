@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 import warnings
+from contextlib import contextmanager
 from copy import deepcopy
 
 import numpy as np
@@ -222,15 +223,28 @@ def slow(block, seconds=0.0):
     return block
 
 
-@pytest.fixture(scope="module")
-def client():
+@contextmanager
+def two_workers(direct=False):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         cluster = distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit="1GB"
         )
-        with cluster, distributed.Client(cluster) as client:
+        with cluster, distributed.Client(cluster, direct_to_workers=direct) as client:
             yield client
+
+
+@pytest.fixture(scope="module")
+def client():
+    with two_workers() as client:
+        yield client
+
+
+@pytest.fixture(params=[False, True], ids=["by the scheduler", "direct"])
+def mortal(request):
+    """A client of workers of its own, who may be killed."""
+    with two_workers(request.param) as client:
+        yield client
 
 
 @pytest.mark.parametrize("memory", ["auto", 1000], ids=["kept by workers", "made at each pass"])
@@ -252,6 +266,20 @@ def test_a_worker_that_is_killed_costs_time_and_not_the_answer(client, memory):
     assert killed
     assert theirs.dual_gap_ <= 1e-6
     assert_allclose(theirs.weights_, ours.weights_, atol=1e-8)
+
+
+def kept_by_workers():
+    """Features that workers hold, and the same here."""
+    X, _ = draw()
+    made = kw.Nystroem(rank=5).factorise([K.RBF(gamma=0.3)], X, share=np.full(N, 1 / N), normalize=None, random_state=0)
+    return ChunkedGram.of(read_chunks(in_chunks(X, 200)), made.maps, stored=True), made.gram
+
+
+def test_what_workers_keep_is_asked_for_without_a_task(client, monkeypatch):
+    gram, plain = kept_by_workers()
+    gram.rmatvec(np.ones(N))
+    monkeypatch.setattr(chunks_module, "computed", None)
+    assert_allclose(gram.rmatvec(np.ones(N)), plain.rmatvec(np.ones(N)), atol=1e-10)
 
 
 def test_what_workers_keep_is_one_piece_for_each_thread_with_the_weights_of_numpy(client):
@@ -298,6 +326,45 @@ def test_nobody_is_waited_for_in_vain(client, monkeypatch):
     persisted = client.persist(in_chunks(X, 200))
     fitted = machine(loss="squared_hinge", penalty="lp").fit(persisted + 0.0, value > 0)
     assert (fitted.predict(persisted).compute() == fitted.predict(X)).all()
+    gram, _ = kept_by_workers()
+    gram.rmatvec(np.ones(N))
     client.close()
     with pytest.raises(RuntimeError, match="has gone away"):
+        gram.rmatvec(np.ones(N))
+    with pytest.raises(RuntimeError, match="has gone away"):
         machine().fit(persisted, value > 0)
+
+
+def test_holders_that_are_lost_with_their_worker_are_made_again(mortal):
+    gram, plain = kept_by_workers()
+    beta = np.linspace(-1.0, 1.0, N)
+    assert_allclose(gram.rmatvec(beta), plain.rmatvec(beta), atol=1e-10)
+    os.kill(next(iter(mortal.run(os.getpid).values())), signal.SIGKILL)
+    assert_allclose(gram.rmatvec(beta), plain.rmatvec(beta), atol=1e-10)
+    assert_allclose(gram.matvec(np.ones(5)), plain.matvec(np.ones(5)), atol=1e-10)
+
+
+def slow_sum(block, seconds):
+    time.sleep(seconds)
+    return block.features.sum()
+
+
+def test_a_holder_that_is_lost_while_it_works_is_asked_again(mortal):
+    gram, plain = kept_by_workers()
+    gram.blocks.total(slow_sum, [0.0])
+    victim = next(iter(mortal.run(os.getpid).values()))
+    thread = threading.Timer(0.3, os.kill, (victim, signal.SIGKILL))
+    thread.start()
+    assert_allclose(gram.blocks.total(slow_sum, [1.0]), plain.features.sum())
+    thread.join()
+
+
+def test_work_of_which_workers_die_is_not_asked_for_again_and_again(mortal, monkeypatch):
+    monkeypatch.setattr(chunks_module, "LOSSES", 1)
+    gram, _ = kept_by_workers()
+    with pytest.raises(MemoryError, match="died on the same chunk"):
+        gram.blocks.each(_ended)
+
+
+def _ended(block):
+    os._exit(1)

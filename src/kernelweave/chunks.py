@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 import uuid
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,12 @@ ENTRIES = 2**24  # entries of those rows, at most
 GONE = ("CancelledError", "FutureCancelledError", "FuturesCancelledError", "CommClosedError", "ClosedClientError")
 JOINED = 2**28  # bytes of chunks that are kept as one, at most: beyond that a task is long enough
 PART = 0.1  # of the memory of a worker, how much such a chunk may take: its pieces lie beside it while it is made
+LOSSES = 4  # times that a worker may die in the same pass over what workers keep
+AWAY = "The Dask client that holds the data, or the fit, has gone away: connect a new one, load X again, fit."
+DIED = (
+    "Several Dask workers died on the same chunk, mostly for lack of memory: use smaller chunks, as by X.rechunk, or "
+    "workers with more memory."
+)
 SHARE = 0.35  # of the memory of the workers, how much features may take: beyond 0.6 they would write to disk
 
 
@@ -64,6 +72,7 @@ class Chunks:
     sample: Any = None  # some of the rows, once they were asked for
     places: Any = None  # positions of these among all rows
     _ingredients: Any = None  # the recipe, not delayed
+    _holders: Any = None  # of chunks that workers keep: whom to ask
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -107,6 +116,8 @@ class Chunks:
 
     def total(self, work: Callable[..., Any], shared: Sequence[Any] = (), split: Sequence[np.ndarray] = ()) -> Any:
         """Return the sum over chunks of arrays, or of tuples of arrays, added up in a tree."""
+        if self._holders is not None and len(self.parts) <= BRANCHES:
+            return _added(self._asked(work, shared, split))
         name, tasks = self._pass(work, shared, split)
         level = [(name, i) for i in range(len(self.parts))]
         while len(level) > 1:
@@ -117,8 +128,15 @@ class Chunks:
 
     def each(self, work: Callable[..., Any], shared: Sequence[Any] = (), split: Sequence[np.ndarray] = ()) -> list[Any]:
         """Return what ``work`` makes of each chunk."""
+        if self._holders is not None:
+            return self._asked(work, shared, split)
         name, tasks = self._pass(work, shared, split)
         return computed([_named((name, i), tasks) for i in range(len(self.parts))])
+
+    def _asked(self, work: Callable[..., Any], shared: Sequence[Any], split: Sequence[np.ndarray]) -> list[Any]:
+        """Return the same from those who hold the chunks."""
+        bounds = [slice(end - size, end) for end, size in zip(self.ends.tolist(), self.sizes.tolist(), strict=True)]
+        return asked(self._holders, work, [(*shared, *(values[rows] for values in split)) for rows in bounds])
 
     def made(
         self,
@@ -135,7 +153,7 @@ class Chunks:
         """
         first = None if self.recipe is None else self._ingredients
         recipe = Recipe(work, tuple(shared), first)
-        made = replace(self, recipe=kept([constant(recipe)])[0], _ingredients=recipe)
+        made = replace(self, recipe=kept([constant(recipe)])[0], _ingredients=recipe, _holders=None)
         if not store:
             return made
         name, tasks = made._pass(_itself, (), ())
@@ -148,7 +166,8 @@ class Chunks:
             numbers = [self.numbers[group[0]] for group in groups]
         parts = kept([_named(key, tasks) for key in keys])
         bare = replace(made, recipe=None, picks=None, _ingredients=None)
-        return replace(bare, parts=parts, sizes=sizes, numbers=numbers)
+        holders = None if _client() is None else Holders(parts)
+        return replace(bare, parts=parts, sizes=sizes, numbers=numbers, _holders=holders)
 
     def only(self, rows: np.ndarray) -> Chunks:
         """Return the rows at some increasing positions."""
@@ -159,7 +178,8 @@ class Chunks:
                 pick = before if own.size == self.sizes[i] else own if before is None else before[own]
                 found.append((self.parts[i], own.size, pick, self.numbers[i]))
         parts, sizes, picks, numbers = zip(*found, strict=True)
-        return replace(self, parts=parts, sizes=np.array(sizes), picks=picks, numbers=numbers, sample=None, places=None)
+        few = replace(self, parts=parts, sizes=np.array(sizes), picks=picks, numbers=numbers, _holders=None)
+        return replace(few, sample=None, places=None)
 
     def _within(self, rows: np.ndarray) -> Iterator[np.ndarray]:
         """Yield the positions within each chunk of increasing positions among all rows."""
@@ -397,28 +417,26 @@ def kept(parts: Sequence[Any]) -> list[Any]:
 
 def _waited(client: Any, values: list[Any]) -> list[Any]:
     """Return values once they are there; say so if nobody computes them, or if they take too long."""
-    from distributed import as_completed
-
     with _told(), _quiet():
-        futures = client.compute(values)
-        places = {future.key: place for place, future in enumerate(futures)}
-        found: dict[int, Any] = {}
-        begun = seen = time.monotonic()
-        try:
-            while len(found) < len(futures):
-                left = [future for future in futures if places[future.key] not in found]
-                try:
-                    for future, value in as_completed(left, with_results=True, timeout=LOOK):
-                        if future.status != "finished":  # cancelled, since its client was closed
-                            raise CancelledError(future.key)
-                        found[places[future.key]] = value
-                except TimeoutError:
-                    seen = _look(client, begun, seen)
-        except BaseException:
-            if client.status == "running":
-                client.cancel(futures)
-            raise
-        return [found[place] for place in range(len(futures))]
+        return _arrived(client, client.compute(values))
+
+
+def _arrived(client: Any, futures: list[Any]) -> list[Any]:
+    """Return what futures stand for, once it is there."""
+    from distributed import wait
+
+    begun = seen = time.monotonic()
+    try:
+        while True:
+            try:
+                wait(futures, timeout=LOOK)
+                return list(client.gather(futures))
+            except TimeoutError:
+                seen = _look(client, begun, seen)
+    except BaseException:
+        if client.status == "running":
+            client.cancel(futures)
+        raise
 
 
 def _look(client: Any, begun: float, seen: float) -> float:
@@ -452,14 +470,9 @@ def _told() -> Iterator[None]:
     except (Exception, CancelledError) as error:
         kind = type(error).__name__
         if kind in GONE or str(error).startswith("Missing dependency"):
-            raise RuntimeError(
-                "The Dask client that holds the data, or the fit, has gone away: connect a new one, load X again, fit."
-            ) from error
+            raise RuntimeError(AWAY) from error
         if kind == "KilledWorker":
-            raise MemoryError(
-                "Several Dask workers died on the same chunk, mostly for lack of memory: use smaller chunks, as by "
-                "X.rechunk, or workers with more memory."
-            ) from error
+            raise MemoryError(DIED) from error
         raise
 
 
@@ -493,6 +506,84 @@ def _groups(sizes: np.ndarray, row_bytes: int) -> list[list[int]]:
         return []
     own = ((np.cumsum(sizes) - 0.5 * sizes) * count / sizes.sum()).astype(int)  # by where a chunk's middle lies
     return [np.flatnonzero(own == g).tolist() for g in np.unique(own)]
+
+
+# -- chunks that are kept -----------------------------------------------------------------------------------
+
+
+class _Holder:
+    """A chunk in the memory of a worker, and a thread that works on it when asked: what is asked waits in no queue."""
+
+    def __init__(self, part: Any):
+        self.part, self.thread = part, ThreadPoolExecutor(1)
+
+    async def work(self, work: Callable[..., Any], *given: Any) -> Any:
+        """Return what ``work`` makes of the chunk."""
+        return await asyncio.get_running_loop().run_in_executor(self.thread, partial(work, self.part, *given))
+
+
+class Holders:
+    """Who holds each of some chunks that workers keep.
+
+    They are Dask's actors, which are asked without a task: a pass takes a few milliseconds less. One that is lost with
+    its worker is made again from its chunk, which the scheduler has made again elsewhere.
+    """
+
+    def __init__(self, parts: Sequence[Any]):
+        self.parts = parts
+        self.futures: list[Any] = [None] * len(parts)
+        self.actors: list[Any] = [None] * len(parts)
+
+    def there(self, i: int) -> bool:
+        """Whether a holder is known, and was not lost as far as the scheduler knows."""
+        return self.futures[i] is not None and self.futures[i].status == "finished"
+
+    def placed(self, client: Any) -> None:
+        """Have those that are missing made where their chunks are."""
+        from distributed import futures_of
+
+        missing = [i for i in range(len(self.parts)) if not self.there(i)]
+        for i in missing:
+            self.futures[i] = client.submit(_Holder, futures_of(self.parts[i])[0], actor=True, pure=False)
+        made = _arrived(client, [self.futures[i] for i in missing]) if missing else []
+        for i, actor in zip(missing, made, strict=True):
+            self.actors[i] = actor
+
+    def forget(self, i: int) -> None:
+        """Count a holder as lost."""
+        self.futures[i] = self.actors[i] = None
+
+
+def asked(holders: Holders, work: Callable[..., Any], given: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """Return what ``work`` makes of each chunk and what is given for it, from those who hold them."""
+    client = _client()
+    if client is None:
+        raise RuntimeError(AWAY)
+    found: dict[int, Any] = {}
+    for _ in range(LOSSES):
+        with _told(), _quiet():
+            holders.placed(client)
+            calls = {i: holders.actors[i].work(work, *own) for i, own in enumerate(given) if i not in found}
+            for i, call in calls.items():
+                try:
+                    found[i] = _answer(client, holders, i, call)
+                except OSError:  # nobody there
+                    holders.forget(i)
+        if len(found) == len(given):
+            return [found[i] for i in range(len(given))]
+    raise MemoryError(DIED)
+
+
+def _answer(client: Any, holders: Holders, i: int, call: Any) -> Any:
+    """Return what a holder answers; OSError if it is lost, in words if waiting is in vain."""
+    begun = seen = time.monotonic()
+    while True:
+        try:
+            return call.result(timeout=LOOK)
+        except TimeoutError:
+            seen = _look(client, begun, seen)
+            if not holders.there(i):
+                raise ConnectionError(i) from None
 
 
 # -- predictions ------------------------------------------------------------------------------------------

@@ -485,7 +485,12 @@ class BoundLoss:
 
     def dual(self, beta: Any) -> Array:
         """Dual value of each sample, or dual; the sum is the total, and only meaningful for feasible ``beta``."""
-        return self.loss.dual(self._like(beta), self.y, self._cost)
+        terms = self._known("dual")
+        return self.loss.dual(self._like(beta), self.y, self._cost) if terms is None else terms.value(self._like(beta))
+
+    def _known(self, formula: str) -> DualTerms | None:
+        """Return the terms of single duals, if the loss has them and leaves a formula to them."""
+        return self.terms if getattr(type(self.loss), formula) is getattr(Loss, formula) else None
 
     def gaps(self, f: Array, beta: Array) -> Array:  # (n,)
         """Return each sample's part of the duality gap, ``L(f) - D(beta) + beta f``, for losses that are sums."""
@@ -499,7 +504,8 @@ class BoundLoss:
 
     def project(self, beta: Array) -> Array:
         """Return duals near ``beta`` at which the dual is finite."""
-        return self.loss.project(beta, self.y, self._cost)
+        terms = self._known("project")
+        return self.loss.project(beta, self.y, self._cost) if terms is None else terms.project(beta)
 
     def balance(self, beta: Array, total: float = 0.0) -> Array:
         """Return a point near the feasible ``beta`` whose columns each sum to ``total``, as they must with a bias."""

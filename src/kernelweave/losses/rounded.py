@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -43,6 +45,11 @@ class RoundedLoss(BoundLoss):
         self.base, self.near, self.rate = loss, near, rate
         self._latest: tuple[Array, tuple[Array, Array]] | None = None  # decision values, and the answer to them
 
+    @cached_property
+    def terms(self) -> DualTerms | None:
+        """Those of the loss itself, whose duals have the same domain."""
+        return self.base.terms
+
     @property
     def smooth(self) -> bool:
         return True
@@ -69,7 +76,11 @@ class RoundedLoss(BoundLoss):
             aim = self.near + self.rate[:, None] * (self._own(f) - f)
             beta = self.base.project(aim)
             return beta, self.C[:, None] * self._own(f) - beta > 0
-        return _within(self.base.box, self.near / self.rate - f, 1.0 / self.rate)
+        return self._response.at(f)
+
+    @cached_property
+    def _response(self) -> _Response:
+        return _Response.of(self.base.box, self.near, self.rate)
 
     def _own(self, f: Array) -> Array:
         """Return 1 at each sample's own class and 0 elsewhere: the linear part of the dual of a joint margin."""
@@ -116,15 +127,14 @@ class RoundedLoss(BoundLoss):
         """Return the bias, one for each column, at which the duals sum to ``total``."""
         if len(self.shape) > 1:
             return like(f, np.array([self.column(c).best_bias(f[:, c], total) for c in range(self.shape[1])]))
-        xp, terms, held = namespace(f), self.base.box, 1.0 / self.rate
-        aim = self.near * held - f
-        reach = terms.kink + (held + terms.ridge) * (xp.abs(terms.upper) + xp.abs(terms.lower))
-        low, high = float(xp.min(aim + terms.linear - reach)), float(xp.max(aim + terms.linear + reach))
-        enough = BALANCED * float(xp.sum(terms.upper - terms.lower))
+        xp, response = namespace(f), self._response
+        away = response.free(f)
+        low, high = response.ends(away)
+        enough = BALANCED * float(xp.sum(response.upper - response.lower))
         bias = 0.0 if near is None else float(near)
         for _ in range(TRIALS):
             bias = bias if low < bias < high else 0.5 * (low + high)
-            beta, give = _within(terms, aim - bias, held)
+            beta, give = response.within(away - bias * response.soft)
             excess = float(xp.sum(beta)) - total
             if abs(excess) <= enough or bias in (low, high):
                 break
@@ -134,10 +144,46 @@ class RoundedLoss(BoundLoss):
         return bias
 
 
-def _within(terms: DualTerms, aim: Array, held: Array) -> tuple[Array, Array]:
-    """Return the duals of greatest ``D(b) + b aim - held b^2 / 2``, and how fast they move with ``aim``."""
-    xp = namespace(aim)
-    pull, stiff = terms.linear + aim, terms.ridge + held
-    free = xp.sign(pull) * xp.where(xp.abs(pull) > terms.kink, xp.abs(pull) - terms.kink, 0.0 * pull) / stiff
-    inside = (free > terms.lower) & (free < terms.upper) & (xp.abs(pull) > terms.kink)
-    return terms.project(free), xp.where(inside, 1.0 / stiff, 0.0 * pull)
+@dataclass(frozen=True)
+class _Response:
+    """The duals of greatest ``D(b) - b f - (b - a)^2 / (2 rate)``: between bounds, lines in the decision values f."""
+
+    middle: Array  # (n,) the dual at f = 0, were there no bounds and no kink
+    soft: Array  # (n,) how fast it falls with f
+    flat: Array | None  # (n,) how far from zero it must be to be kept there by a kink no more; None without kinks
+    lower: Array  # (n,)
+    upper: Array  # (n,)
+
+    @classmethod
+    def of(cls, terms: DualTerms, near: Array, rate: Array) -> _Response:
+        """Return that of duals described by ``terms``, held near given ones."""
+        soft = 1.0 / (terms.ridge + 1.0 / rate)
+        flat = terms.kink * soft if terms.kinked else None
+        return cls((terms.linear + near / rate) * soft, soft, flat, terms.lower, terms.upper)
+
+    def free(self, f: Array) -> Array:
+        """Return the duals at decision values, were there no bounds and no kink."""
+        return self.middle - f * self.soft
+
+    def at(self, f: Array) -> tuple[Array, Array]:
+        """Return the duals that decision values ask for, and how fast they give way."""
+        return self.within(self.free(f))
+
+    def within(self, free: Array) -> tuple[Array, Array]:
+        """Return the same from the duals without bounds and kink."""
+        xp = namespace(free)
+        if self.flat is not None:
+            free = xp.sign(free) * xp.maximum(xp.abs(free) - self.flat, 0.0 * free)
+        inside = (free > self.lower) & (free < self.upper)
+        if self.flat is not None:
+            inside = inside & (free != 0.0)
+        beta = xp.minimum(xp.maximum(free, self.lower), self.upper)
+        return beta, xp.where(inside, self.soft, 0.0 * self.soft)
+
+    def ends(self, free: Array) -> tuple[float, float]:
+        """Return constants below and above which all duals are at a bound."""
+        xp = namespace(free)
+        flat = 0.0 if self.flat is None else self.flat
+        low = xp.min((free - flat - xp.abs(self.lower) - xp.abs(self.upper)) / self.soft)
+        high = xp.max((free + flat + xp.abs(self.lower) + xp.abs(self.upper)) / self.soft)
+        return float(low), float(high)

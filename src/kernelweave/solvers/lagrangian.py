@@ -21,7 +21,7 @@ from .reduced import slope_unit
 class LagrangianSettings:
     """Constants of the augmented Lagrangian."""
 
-    first: float = 1.0  #: inverse of the width that corners are rounded to in the first round, in units of the errors
+    first: float = 3.0  #: inverse of the width that corners are rounded to in the first round, in units of the errors
     warm: float = 9.0  #: the same after a start was given
     growth: float = 3.0  #: of it from round to round
     sharpest: float = 1e4  #: the largest

@@ -288,7 +288,7 @@ def advance(problem: Problem, state: NewtonCGState) -> None:
     curvature = state.penalty.curvature(state.q)
     system = _System(problem, state, 2.0 * curvature if state.q.any() and np.any(curvature) else None)
     x, fall = system.solve(state.close)
-    moved = _search(problem, state, x, -fall)
+    moved = _search(problem, state, x, system.image_of(x), -fall)
     state.stuck = 0 if moved else state.stuck + 1
 
 
@@ -428,6 +428,7 @@ class _System:
         self.kernel = _combined(problem, self.weights)
         self.f = state.f + state.bias
         self.residual = -problem.loss.slope(self.f) - state.beta
+        self._folded: Array | None = None  # what the basis makes of the solution, where it is known with it
         self.ones = _constants(problem)
         self.pulls = [problem.loss.curvature_times(self.f, one) for one in self.ones]
         table = np.array([[self.inner(one, pull) for pull in self.pulls] for one in self.ones])
@@ -474,6 +475,13 @@ class _System:
             found = x, self.inner(self.residual, change)
         return found
 
+    def image_of(self, x: Array) -> Any:
+        """Return what the kernels make of the solution x."""
+        gram = self.problem.gram
+        if self._folded is None or not isinstance(gram, FactorGram):
+            return image_of(self.problem, x)
+        return Folded(gram, gram.unfold(self._folded))
+
     def _unknowns(self, gram: FactorGram) -> int:
         return gram.basis.columns * (1 if self.f.ndim == 1 else self.f.shape[1])
 
@@ -502,8 +510,7 @@ class _System:
             return None
         aim = _stacked(gram.basis.rmatvec(self.residual))
         s = L @ solve(xp.matrix_transpose(L) @ aim)
-        moved = xp.reshape(s, (c, -1))
-        change = basis.matvec(moved[0, :] if len(shape) == 1 else xp.matrix_transpose(moved))
+        change, self._folded = basis.matvec(_apart(s, shape)), _apart(aim - W @ s, shape)
         if few is not None:
             change = scatter(change, few, self.problem.n)
         return self.residual - self.curved(change), float(aim @ s)
@@ -697,6 +704,12 @@ def _stacked(table: Array) -> Array:  # (r,) or (r, c) -> (c r,)
     return table if table.ndim == 1 else xp.reshape(xp.matrix_transpose(table), (-1,))
 
 
+def _apart(rows: Array, shape: tuple[int, ...]) -> Array:  # (c r,) -> (r,) or (r, c)
+    """Return such a column as a table again, for decision values of some shape."""
+    xp = namespace(rows)
+    return rows if len(shape) == 1 else xp.matrix_transpose(xp.reshape(rows, (shape[1], -1)))
+
+
 def _outputs(gram: FactorGram, u: Array) -> Array:  # (D,) -> (r, m)
     """Return each kernel's part of u in the basis."""
     if gram.basis is not gram:
@@ -714,9 +727,8 @@ def _constants(problem: Problem) -> list[Array]:
     return [one * like(one, row) for row in np.eye(problem.shape[1])]
 
 
-def _search(problem: Problem, state: NewtonCGState, x: Array, slope: float) -> bool:
+def _search(problem: Problem, state: NewtonCGState, x: Array, image: Any, slope: float) -> bool:
     """Go along x as far as the objective falls enough, and most; False where it does not, as seen in floating point."""
-    image = image_of(problem, x)
     along, bend, t, best = image.inner(state.image), image.energies(), 1.0, None
     for _ in range(SETTINGS.halvings):
         q = np.maximum(state.q + t * (2.0 * along + t * bend), 0.0)
