@@ -453,9 +453,9 @@ def test_the_last_round_leaves_the_products_that_the_judge_asks_for(m, monkeypat
         read.append(args)
         return columns(self, *args)
 
-    def watched(problem, point, trust=False):
+    def watched(problem, point, trust=False, **how):
         before = len(read)
-        certificate = judge(problem, point, trust=trust)
+        certificate = judge(problem, point, trust=trust, **how)
         judged.append((trust, len(read) - before))
         return certificate
 

@@ -30,7 +30,13 @@ Place = tuple[float, float]  # a scale and the value there
 
 
 def certify(
-    problem: Problem, point: Point, *, trust: bool = False, rescale: bool = True, scale: float = 1.0
+    problem: Problem,
+    point: Point,
+    *,
+    trust: bool = False,
+    rescale: bool = True,
+    scale: float = 1.0,
+    enough: float = 0.0,
 ) -> Certificate:
     """Bracket the optimum of ``problem`` from ``point``.
 
@@ -47,6 +53,8 @@ def certify(
         Whether the primal point may be a multiple of ``K_w beta``, the best one.
     scale : float, default=1.0
         The multiple that it is without ``rescale``.
+    enough : float, default=0.0
+        Relative gap up to which it is this multiple with ``rescale`` too.
 
     Returns
     -------
@@ -77,7 +85,7 @@ def certify(
     if point.coef is not None:
         q, f, of_model = _model(problem, point, trust)
     most = of_model.raised(q)
-    upper, scale, intercept = primal_value(problem, point.weights, most, f, lower, rescale, of_model, scale)
+    upper, scale, intercept = primal_value(problem, point.weights, most, f, lower, rescale, of_model, scale, enough)
     below, above = 0.0, 0.0
     if errors.share:
         below = errors.of_dual(problem, beta, dual_scale, intercept)
@@ -235,19 +243,23 @@ def primal_value(
     rescale: bool = True,
     errors: Errors = NO_ERRORS,
     at: float = 1.0,
+    enough: float = 0.0,
 ) -> tuple[float, float, Any]:
     """Primal objective of ``t f + b`` at its best scale ``t`` and bias ``b``: value, t, b; at most, with ``errors``.
 
     The scale is not searched for where its neighbours show, by convexity, that it would narrow the distance to
-    ``lower`` by less than a hundredth. Without ``rescale`` it is ``at``.
+    ``lower`` by less than a hundredth. Without ``rescale`` it is ``at``, as it is where the gap is ``enough`` there.
     """
     cost = problem.penalty.cost(weights, q)
     value, moves = _along(problem, cost, f, errors), rescale and cost(1.0) > 0.0
     first, bias = value(at)
-    sides = (value(1.0 - NEAR)[0] - first, value(1.0 + NEAR)[0] - first) if moves else (0.0, 0.0)
-    if not moves or 0.0 <= min(sides) <= max(sides) <= CENT * (first - lower):
+    if not moves or (enough and first - lower <= enough * abs(first)):
         return first, at, bias
-    best = min((first, at), _lowest(lambda t: value(t)[0], first, sides, lower), (value(0.0)[0], 0.0))
+    first, bias = (first, bias) if at == 1.0 else value(1.0)
+    sides = value(1.0 - NEAR)[0] - first, value(1.0 + NEAR)[0] - first
+    if 0.0 <= min(sides) <= max(sides) <= CENT * (first - lower):
+        return first, 1.0, bias
+    best = min((first, 1.0), _lowest(lambda t: value(t)[0], first, sides, lower), (value(0.0)[0], 0.0))
     upper, bias = _along(problem, cost, f, errors)(best[1])  # the bias is the model's: sought from scratch
     return upper, best[1], bias
 

@@ -315,12 +315,12 @@ class _Bests:
     def certificate(self) -> Certificate:
         return replace(self.model, lower=self.lower, upper=self.upper, dual_scale=self.dual_scale)
 
-    def verified(self, problem: Problem) -> _Bests:
-        """Return the same points certified afresh from the kernels, the primal one at the scale found."""
+    def verified(self, problem: Problem, tol: float) -> _Bests:
+        """Return the same points certified afresh from the kernels, the primal one at the scale found if that does."""
         again, both = _Bests(), [(self.primal, self.model.scale), (self.dual, 1.0)]
         for point, scale in both[:1] if self.primal is self.dual else both:
             if point is not None:
-                again.take(point, certify(problem, point, rescale=False, scale=scale))
+                again.take(point, certify(problem, point, scale=scale, enough=tol))
         return again
 
 
@@ -417,7 +417,7 @@ class _Run:
 
     def confirm(self, state: Any, tol: float) -> bool:
         """Whether the gap holds when computed from the kernels; if not, the running products had drifted."""
-        self.bests = self.bests.verified(self.problem)
+        self.bests = self.bests.verified(self.problem, tol)
         now = self.bests.certificate
         enough = tol * abs(now.upper)
         mostly_rounding = now.widened > ROUNDED * enough and now.upper - now.lower - now.widened <= enough
@@ -427,7 +427,7 @@ class _Run:
         return False
 
     def solution(self, status: Status, tol: float) -> Solution:
-        bests = self.bests if status is Status.CONVERGED else self.bests.verified(self.problem)
+        bests = self.bests if status is Status.CONVERGED else self.bests.verified(self.problem, tol)
         if not np.isfinite(bests.lower) or not np.isfinite(bests.upper):  # numbers were too large for the solver
             gram = self.problem.gram
             nothing = Point(gram.asarray(first_duals(self.problem)), np.ones(gram.shape[1]))
