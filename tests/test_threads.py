@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
@@ -12,6 +13,7 @@ import threadpoolctl
 
 import kernelweave as kw
 from kernelweave import DenseGram, Problem, losses, penalties, solve, threads
+from kernelweave import kernels as K
 from kernelweave.grams import lowrank
 
 
@@ -164,3 +166,51 @@ def test_compiling_is_told_aloud_once(caplog, monkeypatch):
             told.seconds += 2.0
     assert [record.levelname for record in caplog.records] == ["INFO", "WARNING", "INFO", "INFO"]
     assert "compiled energies: 0.0 s" in caplog.text
+
+
+def computed(many, monkeypatch, work):
+    monkeypatch.setattr(threads, "LARGE", 2)
+    monkeypatch.setattr(threads, "PIECE", 1)
+    monkeypatch.setattr(threads, "count", lambda: many)
+    return work()
+
+
+def test_kernels_computed_on_two_threads_are_the_same_to_the_last_bit(monkeypatch):
+    from kernelweave.assemble import memory, stacks
+    from kernelweave.kernels import as_kernels
+
+    monkeypatch.setattr(memory, "BUFFER", 100_000)
+    X = np.random.default_rng(0).normal(size=(150, 3))
+    mixed = [*K.rbf(gamma=[0.1, 1.0]), *K.linear(), K.Polynomial(degree=2), K.Laplacian(), K.Cosine()]
+    bank = [kernel for item in as_kernels(mixed) for kernel in item.resolve(X, None, None, np.ones(150), None)]
+    one, two = (computed(many, monkeypatch, lambda: stacks._filled(bank, X)) for many in (1, 2))
+    assert np.array_equal(one, two)
+    np.testing.assert_allclose(one[:, :, 0], bank[0](X), atol=1e-14)
+
+
+def test_kernels_with_code_of_the_users_are_computed_on_the_main_thread(monkeypatch):
+    from kernelweave.assemble import memory
+
+    monkeypatch.setattr(memory, "BUFFER", 10_000)
+    X, seen = np.random.default_rng(0).normal(size=(60, 2)), set()
+
+    def product(A, B):
+        seen.add(threading.current_thread() is threading.main_thread())
+        return A @ B.T
+
+    model = kw.MKLClassifier([K.Callable(product, psd=True), *K.linear()])
+    computed(2, monkeypatch, lambda: model.fit(X, X[:, 0] > 0))
+    assert seen == {True}
+
+
+def test_columns_on_demand_are_the_same_to_the_last_bit_on_two_threads(monkeypatch):
+    X, beta = np.random.default_rng(0).normal(size=(150, 3)), np.random.default_rng(1).normal(size=150)
+    weights, found = np.array([0.5, 2.0, 1.0]), []
+    for many in (1, 2):
+        gram = kw.grams.CachedGram([K.RBF(gamma=0.1), K.RBF(gamma=1.0), K.Linear()], X, memory=2**20)
+        found.append(computed(many, monkeypatch, lambda gram=gram: [
+            gram.energies(beta), gram.decision(beta, weights), gram.products(beta),
+            gram.combine(np.arange(90), weights), gram.mixed_columns(np.arange(80), weights),
+        ]))  # fmt: skip
+    for one, two in zip(*found, strict=True):
+        assert np.array_equal(one, two)

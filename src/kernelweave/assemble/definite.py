@@ -56,6 +56,8 @@ def _looks_symmetric(stack: np.ndarray, largest: np.ndarray) -> bool:
 
 def check_definite(stack: np.ndarray, names: list[str], unknown: list[int], random_state: Any) -> bool:
     """Refuse kernels with a negative eigenvalue; True if not all samples were looked at, which can be too dear."""
+    if not unknown:
+        return False
     index = some_samples(stack.shape[0], len(unknown), random_state)
     looked = stack[np.ix_(index, index)] if index.size < stack.shape[0] else stack
     for first in range(0, len(unknown), 32):
@@ -65,7 +67,7 @@ def check_definite(stack: np.ndarray, names: list[str], unknown: list[int], rand
             k = next(k for k, K in zip(some, kernels, strict=True) if not _has_factor(K))
             values = np.linalg.eigvalsh(stack[np.ix_(index, index, np.array([k]))][:, :, 0].astype(float))
             refuse_indefinite(names[k], float(values[0] / max(values[-1], 1e-300)))
-    return index.size < stack.shape[0] and bool(unknown)
+    return index.size < stack.shape[0]
 
 
 def some_samples(n: int, kernels: int, random_state: Any) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import threads
 from ..arrays import is_foreign, kind_of
 from ..grams import CachedGram, DenseGram, GramStack
 from ..grams.dense import kernels_first, part_of
@@ -16,11 +17,13 @@ from ..grams.rounding import rounding_of
 from ..kernels import Kernel, PreparedKernels, as_kernels, as_precomputed, evaluate
 from ..kernels.base import precision
 from ..kernels.missing import presence, with_absent
+from ..kernels.vector import side_by_side
+from ..threads import one_for_blas
 from .absent import AbsentRows, fill_absent
 from .base import Assembly, say_dropped
 from .definite import ASYMMETRY, check_definite, check_symmetric, clip, refuse_indefinite, some_samples
 from .expansion import Expansion
-from .memory import cache_bytes, check_memory, fits, row_blocks, rows_at_a_time
+from .memory import cache_bytes, check_memory, fits, row_blocks
 from .parameters import Options, check_unmasked
 from .targets import Targets
 
@@ -206,20 +209,27 @@ def resolve_bank(
 
 
 def _filled(bank: list[Kernel], X: Any) -> np.ndarray:  # (n, n, m)
-    """Return the kernels stored samples first, computed some rows at a time."""
+    """Return the kernels stored samples first, computed some rows at a time, on several threads where that is safe."""
     n, m = X.shape[0], len(bank)
     stack = np.empty((n, n, m), dtype=precision(X))
-    step = rows_at_a_time(stack)
-    buffer = np.empty((m, min(step, n), n), dtype=stack.dtype)
-    prepared = PreparedKernels(bank, X) if step < n else None
-    for start in range(0, n, step):
-        rows = slice(start, min(start + step, n))
-        block = buffer[:, : rows.stop - start]
-        with np.errstate(over="ignore", invalid="ignore"):  # told by name below
-            for k, matrix in evaluate(bank, X) if prepared is None else prepared(X[rows]):
-                block[k] = matrix
-        _check_computed(block, bank)
-        stack[rows] = np.moveaxis(block, 0, 2)
+    blocks = list(row_blocks(stack))
+    prepared = PreparedKernels(bank, X) if len(blocks) > 1 else None
+
+    def fill(first: int, last: int) -> None:
+        buffer = np.empty((m, max(rows.stop - rows.start for rows in blocks), n), dtype=stack.dtype)
+        for rows in blocks[first:last]:
+            block = buffer[:, : rows.stop - rows.start]
+            with np.errstate(over="ignore", invalid="ignore"):  # told by name below
+                for k, matrix in evaluate(bank, X) if prepared is None else prepared(X[rows]):
+                    block[k] = matrix
+            _check_computed(block, bank)
+            stack[rows] = np.moveaxis(block, 0, 2)
+
+    if side_by_side(bank):
+        with one_for_blas():
+            threads.spread(fill, len(blocks), stack.size)
+    else:
+        fill(0, len(blocks))
     return stack
 
 

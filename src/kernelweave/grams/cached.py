@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from threading import Lock
 from typing import Any
@@ -12,13 +13,17 @@ import numpy as np
 from .. import threads
 from ..arrays import readable
 from ..kernels import Kernel, PreparedKernels, evaluate
+from ..kernels.vector import side_by_side
 from .base import EntryGram, support_of
 from .factors import refuse_infinite
 from .rounding import rounding_of
 
+LEAST, PARTS = 8, 4  # columns of a piece at least, and pieces in which columns are computed on several threads
 PIECE = 2**19  # entries of one kernel computed at a time: a matrix product pays, and they stay in the cache
 COMBINED = 2**28  # bytes of a combined kernel that are always allowed
 SQUARE = 2048  # side of the blocks in which products between two lists of samples are computed
+
+Matrices = Iterator[tuple[int, np.ndarray]]  # a kernel's number and its matrix
 
 
 class CachedGram(EntryGram):
@@ -117,14 +122,20 @@ class CachedGram(EntryGram):
             block = support[first : first + SQUARE]
             rows = support[: first + block.size]
             seen = (np.where(rows < block[0], 2.0, 1.0) * beta[rows].T).T  # blocks beside the diagonal stand for two
-            for piece, k, matrix in self._pieces(PreparedKernels(self.kernels, self.X[block]), rows, kernels):
-                q[k] += np.sum(seen[piece] * _dot(matrix, beta[block]))
+            work = partial(_energies, seen, beta[block])
+            for found in self._in_pieces(work, PreparedKernels(self.kernels, self.X[block]), rows, kernels):
+                for k, energy in found:
+                    q[k] += energy
         return q * self.scale
 
     def decision(self, beta: np.ndarray, weights: np.ndarray) -> np.ndarray:
         f, scaled, support = np.zeros(beta.shape), weights * self.scale, support_of(beta)
-        for piece, k, matrix in self._pieces(self._prepared, support, np.flatnonzero(scaled)):
-            f += scaled[k] * _dot(matrix.T, beta[support[piece]])
+
+        def part(piece: slice, matrices: Matrices) -> np.ndarray:
+            return sum((scaled[k] * _dot(matrix.T, beta[support[piece]]) for k, matrix in matrices), np.zeros(f.shape))
+
+        for found in self._in_pieces(part, self._prepared, support, np.flatnonzero(scaled)):
+            f += found
         return f
 
     def energies_and_decision(self, beta: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -174,8 +185,13 @@ class CachedGram(EntryGram):
     ) -> np.ndarray:
         prepared = self._prepared if rows is None else PreparedKernels(self.kernels, self.X[rows])
         out = np.zeros((len(self.kernels), prepared.Z.shape[0], *delta.shape[1:]))
-        for piece, k, matrix in self._pieces(prepared, index, kernels):
-            out[k] += _dot(matrix.T, delta[piece])
+
+        def part(piece: slice, matrices: Matrices) -> list[tuple[int, np.ndarray]]:
+            return [(k, _dot(matrix.T, delta[piece])) for k, matrix in matrices]
+
+        for found in self._in_pieces(part, prepared, index, kernels):
+            for k, sums in found:
+                out[k] += sums
         return np.ascontiguousarray(out[kernels].T) * self.scale[kernels]
 
     def combine(
@@ -192,8 +208,12 @@ class CachedGram(EntryGram):
             )
         out, scaled = np.zeros((index.size, index.size)), weights * self.scale
         prepared = PreparedKernels(self.kernels, self.X[index])
-        for piece, k, matrix in self._pieces(prepared, index, np.flatnonzero(scaled)):
-            out[piece] += scaled[k] * matrix
+
+        def fill(piece: slice, matrices: Matrices) -> None:
+            for k, matrix in matrices:
+                out[piece] += scaled[k] * matrix
+
+        deque(self._in_pieces(fill, prepared, index, np.flatnonzero(scaled)), maxlen=0)
         return out
 
     def block(
@@ -280,21 +300,37 @@ class CachedGram(EntryGram):
             self._slot_of[self._held[oldest][self._held[oldest] >= 0]] = -1
             self._held[oldest], self._slot_of[missing], self._used[oldest] = -1, -1, 0
             n = self.shape[0]
-            for piece, k, matrix in self._pieces(self._prepared, missing):
-                self._columns[oldest[piece], k * n : (k + 1) * n] = matrix
+
+            def fill(piece: slice, matrices: Matrices) -> None:
+                for k, matrix in matrices:
+                    self._columns[oldest[piece], k * n : (k + 1) * n] = matrix
+
+            deque(self._in_pieces(fill, self._prepared, missing), maxlen=0)
             self._held[oldest], self._slot_of[missing], self._used[oldest] = missing, oldest, self._clock
         return self._slot_of[index]
 
-    def _pieces(
-        self, prepared: PreparedKernels, samples: np.ndarray, kernels: np.ndarray | None = None
-    ) -> Iterator[tuple[slice, int, np.ndarray]]:
-        """Yield which of ``samples``, which kernel, and its matrix between them and the samples of ``prepared``."""
-        step = max(1, PIECE // max(prepared.Z.shape[0], 1))
-        among = None if kernels is None else set(kernels.tolist())
-        for first in range(0, samples.size, step):
+    def _in_pieces(
+        self,
+        work: Callable[[slice, Matrices], Any],
+        prepared: PreparedKernels,
+        samples: np.ndarray,
+        kernels: np.ndarray | None = None,
+    ) -> Iterator[Any]:
+        """Yield in order what ``work`` makes of pieces of ``samples``, on several threads where that is safe.
+
+        It is given a piece, and number and matrix of each kernel between that and the samples of ``prepared``.
+        """
+        n, among = max(prepared.Z.shape[0], 1), None if kernels is None else set(kernels.tolist())
+        column, step = n * len(self.kernels if among is None else among), max(1, PIECE // n)
+        apart = side_by_side(self.kernels) and samples.size * column >= PARTS * threads.PIECE
+        if apart:
+            step = min(step, max(LEAST, -(-samples.size // PARTS)))
+
+        def one(first: int) -> Any:
             piece = slice(first, first + step)
-            for k, matrix in _told(self.kernels, prepared(self.X[samples[piece]], among)):
-                yield piece, k, matrix
+            return work(piece, _told(self.kernels, prepared(self.X[samples[piece]], among)))
+
+        yield from threads.in_order(one, range(0, samples.size, step), step * column if apart else 0, PARTS)
 
 
 def _made(kernels: list[Kernel], X: Any, scale: np.ndarray, memory: float, dtype: Any) -> CachedGram:
@@ -311,6 +347,10 @@ def _told(kernels: list[Kernel], matrices: Iterator[tuple[int, np.ndarray]]) -> 
         if not np.isfinite(found[1].sum()) and not np.all(np.isfinite(found[1])):
             refuse_infinite(kernels[found[0]])
         yield found
+
+
+def _energies(left: np.ndarray, right: np.ndarray, piece: slice, matrices: Matrices) -> list[tuple[int, float]]:
+    return [(k, float(np.sum(left[piece] * _dot(matrix, right)))) for k, matrix in matrices]
 
 
 def _dot(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:

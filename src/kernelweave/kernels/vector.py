@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -687,3 +687,11 @@ class Callable(_Anywhere):
 
     def _head(self, asked: Kernel) -> str:
         return self.label or str(getattr(self.function, "__name__", type(self.function).__name__))
+
+
+SIDE_BY_SIDE = {RBF, Linear, Polynomial, Sigmoid, Cosine, Constant, Laplacian, Chi2}  # no code of the user's
+
+
+def side_by_side(kernels: Sequence[Kernel]) -> bool:
+    """Whether several threads may compute these kernels at a time."""
+    return all(type(kernel) in SIDE_BY_SIDE for kernel in kernels)
