@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import pairwise
 from threading import Lock
 from typing import Any
 
@@ -18,12 +18,12 @@ from .base import EntryGram, support_of
 from .factors import refuse_infinite
 from .rounding import rounding_of
 
-LEAST, PARTS = 8, 4  # columns of a piece at least, and pieces in which columns are computed on several threads
+PARTS = 4  # in which samples are divided for several threads
 PIECE = 2**19  # entries of one kernel computed at a time: a matrix product pays, and they stay in the cache
 COMBINED = 2**28  # bytes of a combined kernel that are always allowed
 SQUARE = 2048  # side of the blocks in which products between two lists of samples are computed
 
-Matrices = Iterator[tuple[int, np.ndarray]]  # a kernel's number and its matrix
+Matrices = Iterator[tuple[slice, int, np.ndarray]]  # which samples, a kernel's number and its matrix there
 
 
 class CachedGram(EntryGram):
@@ -122,21 +122,18 @@ class CachedGram(EntryGram):
             block = support[first : first + SQUARE]
             rows = support[: first + block.size]
             seen = (np.where(rows < block[0], 2.0, 1.0) * beta[rows].T).T  # blocks beside the diagonal stand for two
-            work = partial(_energies, seen, beta[block])
-            for found in self._in_pieces(work, PreparedKernels(self.kernels, self.X[block]), rows, kernels):
-                for k, energy in found:
-                    q[k] += energy
+            work = partial(_energies, seen, beta[block], self.shape[1])
+            q += sum(self._in_parts(work, PreparedKernels(self.kernels, self.X[block]), rows, kernels))
         return q * self.scale
 
     def decision(self, beta: np.ndarray, weights: np.ndarray) -> np.ndarray:
         f, scaled, support = np.zeros(beta.shape), weights * self.scale, support_of(beta)
 
-        def part(piece: slice, matrices: Matrices) -> np.ndarray:
-            return sum((scaled[k] * _dot(matrix.T, beta[support[piece]]) for k, matrix in matrices), np.zeros(f.shape))
+        def part(matrices: Matrices) -> np.ndarray:
+            found = (scaled[k] * _dot(matrix.T, beta[support[piece]]) for piece, k, matrix in matrices)
+            return sum(found, np.zeros(beta.shape))
 
-        for found in self._in_pieces(part, self._prepared, support, np.flatnonzero(scaled)):
-            f += found
-        return f
+        return sum(self._in_parts(part, self._prepared, support, np.flatnonzero(scaled)), f)
 
     def energies_and_decision(self, beta: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return both products of the same duals; kernels with a weight are computed once for both."""
@@ -184,14 +181,15 @@ class CachedGram(EntryGram):
         self, delta: np.ndarray, index: np.ndarray, rows: np.ndarray | None, kernels: np.ndarray
     ) -> np.ndarray:
         prepared = self._prepared if rows is None else PreparedKernels(self.kernels, self.X[rows])
-        out = np.zeros((len(self.kernels), prepared.Z.shape[0], *delta.shape[1:]))
+        shape = len(self.kernels), prepared.Z.shape[0], *delta.shape[1:]
 
-        def part(piece: slice, matrices: Matrices) -> list[tuple[int, np.ndarray]]:
-            return [(k, _dot(matrix.T, delta[piece])) for k, matrix in matrices]
+        def part(matrices: Matrices) -> np.ndarray:
+            found = np.zeros(shape)
+            for piece, k, matrix in matrices:
+                found[k] += _dot(matrix.T, delta[piece])
+            return found
 
-        for found in self._in_pieces(part, prepared, index, kernels):
-            for k, sums in found:
-                out[k] += sums
+        out = sum(self._in_parts(part, prepared, index, kernels), np.zeros(shape))
         return np.ascontiguousarray(out[kernels].T) * self.scale[kernels]
 
     def combine(
@@ -209,11 +207,11 @@ class CachedGram(EntryGram):
         out, scaled = np.zeros((index.size, index.size)), weights * self.scale
         prepared = PreparedKernels(self.kernels, self.X[index])
 
-        def fill(piece: slice, matrices: Matrices) -> None:
-            for k, matrix in matrices:
+        def fill(matrices: Matrices) -> None:
+            for piece, k, matrix in matrices:
                 out[piece] += scaled[k] * matrix
 
-        deque(self._in_pieces(fill, prepared, index, np.flatnonzero(scaled)), maxlen=0)
+        self._in_parts(fill, prepared, index, np.flatnonzero(scaled))
         return out
 
     def block(
@@ -301,36 +299,45 @@ class CachedGram(EntryGram):
             self._held[oldest], self._slot_of[missing], self._used[oldest] = -1, -1, 0
             n = self.shape[0]
 
-            def fill(piece: slice, matrices: Matrices) -> None:
-                for k, matrix in matrices:
+            def fill(matrices: Matrices) -> None:
+                for piece, k, matrix in matrices:
                     self._columns[oldest[piece], k * n : (k + 1) * n] = matrix
 
-            deque(self._in_pieces(fill, self._prepared, missing), maxlen=0)
+            self._in_parts(fill, self._prepared, missing)
             self._held[oldest], self._slot_of[missing], self._used[oldest] = missing, oldest, self._clock
         return self._slot_of[index]
 
-    def _in_pieces(
+    def _in_parts(
         self,
-        work: Callable[[slice, Matrices], Any],
+        work: Callable[[Matrices], Any],
         prepared: PreparedKernels,
         samples: np.ndarray,
         kernels: np.ndarray | None = None,
-    ) -> Iterator[Any]:
-        """Yield in order what ``work`` makes of pieces of ``samples``, on several threads where that is safe.
+    ) -> list[Any]:
+        """Return what ``work`` makes of the kernels of each part of ``samples``, on several threads where that is safe.
 
-        It is given a piece, and number and matrix of each kernel between that and the samples of ``prepared``.
+        How many parts there are does not depend on the threads, so that sums of them do not either.
         """
-        n, among = max(prepared.Z.shape[0], 1), None if kernels is None else set(kernels.tolist())
-        column, step = n * len(self.kernels if among is None else among), max(1, PIECE // n)
-        apart = side_by_side(self.kernels) and samples.size * column >= PARTS * threads.PIECE
-        if apart:
-            step = min(step, max(LEAST, -(-samples.size // PARTS)))
+        size = samples.size * max(prepared.Z.shape[0], 1) * (len(self.kernels) if kernels is None else kernels.size)
+        apart = size >= threads.LARGE and side_by_side(self.kernels)
+        edges = np.linspace(0, samples.size, PARTS + 1 if apart else 2).astype(int).tolist()
 
-        def one(first: int) -> Any:
-            piece = slice(first, first + step)
-            return work(piece, _told(self.kernels, prepared(self.X[samples[piece]], among)))
+        def some(first: int, last: int) -> list[Any]:
+            ranges = pairwise(edges[first : last + 1])
+            return [work(self._pieces(prepared, samples, kernels, *ends)) for ends in ranges]
 
-        yield from threads.in_order(one, range(0, samples.size, step), step * column if apart else 0, PARTS)
+        return [made for found in threads.spread(some, len(edges) - 1, size if apart else 0) for made in found]
+
+    def _pieces(
+        self, prepared: PreparedKernels, samples: np.ndarray, kernels: np.ndarray | None, first: int, last: int
+    ) -> Matrices:
+        """Yield which of ``samples``, which kernel, and its matrix between them and the samples of ``prepared``."""
+        step = max(1, PIECE // max(prepared.Z.shape[0], 1))
+        among = None if kernels is None else set(kernels.tolist())
+        for begin in range(first, last, step):
+            piece = slice(begin, min(begin + step, last))
+            for k, matrix in _told(self.kernels, prepared(self.X[samples[piece]], among)):
+                yield piece, k, matrix
 
 
 def _made(kernels: list[Kernel], X: Any, scale: np.ndarray, memory: float, dtype: Any) -> CachedGram:
@@ -349,8 +356,11 @@ def _told(kernels: list[Kernel], matrices: Iterator[tuple[int, np.ndarray]]) -> 
         yield found
 
 
-def _energies(left: np.ndarray, right: np.ndarray, piece: slice, matrices: Matrices) -> list[tuple[int, float]]:
-    return [(k, float(np.sum(left[piece] * _dot(matrix, right)))) for k, matrix in matrices]
+def _energies(left: np.ndarray, right: np.ndarray, m: int, matrices: Matrices) -> np.ndarray:
+    q = np.zeros(m)
+    for piece, k, matrix in matrices:
+        q[k] += np.sum(left[piece] * _dot(matrix, right))
+    return q
 
 
 def _dot(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
