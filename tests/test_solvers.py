@@ -502,3 +502,26 @@ def test_a_start_whose_weights_say_nothing_is_no_answer(penalty):
     assert solve(problem, "sqp", start=Point(beta, np.full(2, np.nan))).converged
     with pytest.raises(ValueError, match=r"weights of shape \(3,\), and there are 2 kernels"):
         solve(problem, start=Point(beta, np.ones(3)))
+
+
+@pytest.mark.parametrize(
+    ("loss", "penalty", "name"),
+    [
+        (losses.Hinge(), penalties.L1(), "sqp"),
+        (losses.Hinge(), penalties.SquaredLp(2.0), "features"),
+        (losses.EpsilonInsensitive(0.1), penalties.L1(), "features"),
+        (losses.EpsilonInsensitive(0.1), penalties.SquaredLp(2.0), "features"),
+    ],
+    ids=str,
+)
+def test_which_paths_stay_with_working_sets_where_costs_are_high(loss, penalty, name):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(350, 3))
+    y = X[:, 0] + 0.3 * rng.normal(size=350)
+    y = np.sign(y) if isinstance(loss, losses.Hinge) else y
+    gram = DenseGram(np.stack([V @ V.T for V in (X[:, [0]], X[:, [1]], X[:, :2], np.ones((350, 1)))], axis=2))
+    cost = 1500.0 * base.unit_of(Problem(gram, loss.bind(y, 1.0), penalty)) / float(np.mean(gram.diagonal()))
+    lower, problem = (Problem(gram, loss.bind(y, C), penalty) for C in (cost / 3, cost))
+    last = solve(lower, "features", tol=1e-4)
+    found = solve(problem, tol=1e-4, start=Point(1.5 * last.beta, last.weights))
+    assert found.converged and found.solver == name
