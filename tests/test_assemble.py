@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -179,6 +180,27 @@ def test_large_stacks_are_checked_on_some_samples(monkeypatch):
     for seed in (None, 0, np.random.RandomState(3)):
         with pytest.raises(ValueError, match="kernel 1 is not positive"):
             definite.check_definite(np.stack([np.eye(200), matrix], axis=2), ["kernel 0", "kernel 1"], [0, 1], seed)
+
+
+def test_checking_one_kernel_of_many_copies_no_other():
+    stack = np.broadcast_to(np.eye(700, dtype=np.float32)[:, :, None], (700, 700, 60))
+    names = [f"kernel {k}" for k in range(60)]
+    tracemalloc.start()
+    try:
+        assert definite.check_definite(stack, names, [59], None)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 4e7
+
+
+def test_of_many_kernels_the_one_that_is_not_definite_is_named(monkeypatch):
+    stack = np.stack([np.eye(200)] * 80, axis=2)
+    stack[:, :, 70] = mixed_signs(200)
+    for unknown, work in ((range(80), 1e8), (range(80), 1.0), (range(1, 80, 3), 1.0), (range(1, 80, 3), 1e8)):
+        monkeypatch.setattr(definite, "CHECK_FLOPS", work)
+        with pytest.raises(ValueError, match="kernel 70 is not positive"):
+            definite.check_definite(stack, [f"kernel {k}" for k in range(80)], list(unknown), None)
 
 
 def test_a_negative_direction_that_the_check_missed_is_refused_with_the_answer(monkeypatch):

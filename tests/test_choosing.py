@@ -279,6 +279,17 @@ def test_single_costs_are_dropped_where_the_best_is_looked_for():
     assert each.alive.tolist() == [[True, False, True], [False] * 3]
 
 
+def test_settings_that_are_the_best_once_more_do_not_make_others_lose():
+    scores = np.full((1, 8, 5), 0.9) + 1e-7 * np.random.default_rng(0).normal(size=(1, 8, 5))  # large costs are alike
+    scores[0, 0] = [0.88, 0.88, 0.96, 0.96, 0.96]
+    scores[0, 1] = [0.85, 0.95, 0.85, 0.95, 0.85]
+    scores[0, 2] = 0.5
+    race = Race(scores, np.zeros((2, 1, 8, 5)))
+    race.drop(2)
+    assert race.alive[0].tolist() == [True, True, False] + [True] * 5
+    assert race.best("best") == (0, 0)
+
+
 @pytest.mark.parametrize("rule", ["best", "one-se"])
 def test_what_is_dropped_changes_no_choice(rule):
     X, y = wine(2)

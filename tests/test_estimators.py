@@ -86,6 +86,16 @@ def test_several_classes(iris, bank, multiclass):
     assert any(name in model.summary() for name in model.problem_names_)
 
 
+def test_scores_of_labels_of_another_kind_are_refused(iris, bank):
+    X, y = iris
+    names = np.array(["setosa", "versicolor", "virginica"])
+    whole, named = (kw.MKLClassifier(bank).fit(X, labels) for labels in (y, names[y]))
+    assert named.score(X, names[y].astype("U40")) == whole.score(X, y.astype(np.uint8)) == whole.score(X, y * 1.0)
+    for model, labels in ((whole, y.astype(str)), (named, y)):
+        with pytest.raises(ValueError, match="Mix of label input types"):
+            model.score(X, labels)
+
+
 def test_one_against_one_is_svcs(iris):
     X, y = iris
     ours = kw.MKLClassifier(K.RBF(gamma=0.2), multiclass="ovo", tol=1e-8).fit(X, y)

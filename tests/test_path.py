@@ -113,3 +113,13 @@ def test_entries_kept_from_one_cost_serve_the_next(wdbc, penalty):
     fine = kw.solve(problems[1], "sqp", tol=1e-9)  # whose entries are in double precision
     assert fine.gap <= 1e-9
     assert not kw.DenseGram.__getstate__(gram)["left"]
+
+
+def test_sums_with_weights_below_zero_start_from_the_answer_to_their_own_problem(wdbc):
+    estimator = kw.MKLClassifier(BANK, penalty=kw.weightings.CentredAlignment("linear"), psd="clip", tol=1e-4)
+    path = kw.path(estimator, *wdbc, C=[0.1, 1.0])
+    assert path.weights.shape == (2, 5) and path.gaps.max() <= 1e-4
+    for j, C in enumerate(path.C):
+        alone = estimator.set_params(C=C).fit(*wdbc)
+        assert path.objectives[j] == pytest.approx(alone.objective_, rel=3e-4)
+        np.testing.assert_allclose(path.weights[j], alone.weights_, rtol=1e-6)

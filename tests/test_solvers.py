@@ -464,3 +464,64 @@ def test_the_last_round_leaves_the_products_that_the_judge_asks_for(m, monkeypat
     found = solve(Problem(gram, losses.Hinge().bind(y, 10.0), penalties.Lp(2)), "sqp", tol=1e-3)
     assert found.gap <= 1e-3 and len(found.history.gap) > 2
     assert (False, 0) in judged and (False, 1) not in judged  # confirmed from the kernels, which were not read again
+
+
+def _two_classes(n=300, widths=(0.1, 1.0)):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 4))
+    y = np.sign(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=n))
+    apart = ((X[:, None] - X) ** 2).sum(axis=2)
+    return np.stack([np.exp(-width * apart) for width in widths], axis=2), y
+
+
+def test_rows_left_at_other_fixed_weights_are_not_those_of_a_problem():
+    stack, y = _two_classes(widths=(0.5,))
+    gram, loss = DenseGram(stack), losses.Hinge().bind(y, 10.0)
+    solve(Problem(gram, loss, penalties.Fixed([1.0])), "sqp", tol=1e-4)
+    again = solve(Problem(gram, loss, penalties.Fixed([1.04])), "sqp", tol=1e-4)
+    fresh = solve(Problem(DenseGram(stack), loss, penalties.Fixed([1.04])), "sqp", tol=1e-4)
+    assert again.n_iter == fresh.n_iter and again.gap == pytest.approx(fresh.gap)
+
+
+def test_what_another_thread_took_first_is_not_there():
+    class Taken(list):
+        def __len__(self):
+            return 1  # when it was asked
+
+    stack, y = _two_classes(60)
+    gram = DenseGram(stack)
+    gram.left = Taken()
+    assert solve(Problem(gram, losses.Hinge().bind(y, 1.0), penalties.L1()), "sqp").converged
+
+
+@pytest.mark.parametrize("penalty", [penalties.L1(), penalties.Lp(2.0)], ids=str)
+def test_a_start_whose_weights_say_nothing_is_no_answer(penalty):
+    stack, y = _two_classes()
+    problem = Problem(DenseGram(stack), losses.Hinge().bind(y, 1.0), penalty)
+    beta = solve(problem, tol=1e-6).beta
+    assert solve(problem, "sqp", start=Point(beta, np.full(2, np.nan))).converged
+    with pytest.raises(ValueError, match=r"weights of shape \(3,\), and there are 2 kernels"):
+        solve(problem, start=Point(beta, np.ones(3)))
+
+
+@pytest.mark.parametrize(
+    ("loss", "penalty", "name"),
+    [
+        (losses.Hinge(), penalties.L1(), "sqp"),
+        (losses.Hinge(), penalties.SquaredLp(2.0), "features"),
+        (losses.EpsilonInsensitive(0.1), penalties.L1(), "features"),
+        (losses.EpsilonInsensitive(0.1), penalties.SquaredLp(2.0), "features"),
+    ],
+    ids=str,
+)
+def test_which_paths_stay_with_working_sets_where_costs_are_high(loss, penalty, name):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(350, 3))
+    y = X[:, 0] + 0.3 * rng.normal(size=350)
+    y = np.sign(y) if isinstance(loss, losses.Hinge) else y
+    gram = DenseGram(np.stack([V @ V.T for V in (X[:, [0]], X[:, [1]], X[:, :2], np.ones((350, 1)))], axis=2))
+    cost = 1500.0 * base.unit_of(Problem(gram, loss.bind(y, 1.0), penalty)) / float(np.mean(gram.diagonal()))
+    lower, problem = (Problem(gram, loss.bind(y, C), penalty) for C in (cost / 3, cost))
+    last = solve(lower, "features", tol=1e-4)
+    found = solve(problem, tol=1e-4, start=Point(1.5 * last.beta, last.weights))
+    assert found.converged and found.solver == name

@@ -59,12 +59,16 @@ def check_definite(stack: np.ndarray, names: list[str], unknown: list[int], rand
     if not unknown:
         return False
     index = some_samples(stack.shape[0], len(unknown), random_state)
-    looked = stack[np.ix_(index, index)] if index.size < stack.shape[0] else stack
-    for first in range(0, len(unknown), 32):
-        some = unknown[first : first + 32]
+    looked, places = stack, np.array(unknown, dtype=int)
+    if index.size < stack.shape[0]:  # these entries are few, unless they are those of other kernels too
+        every = places.size == stack.shape[2]  # which is quicker
+        looked = stack[np.ix_(index, index)] if every else stack[np.ix_(index, index, places)]
+        places = np.arange(places.size)
+    for first in range(0, places.size, 32):
+        some = places[first : first + 32]
         kernels = np.ascontiguousarray(np.moveaxis(looked[:, :, some], 2, 0), dtype=float)
         if not _are_definite(kernels, _precision(kernels, stack.dtype)):
-            k = next(k for k, K in zip(some, kernels, strict=True) if not _has_factor(K))
+            k = unknown[first + next(j for j, K in enumerate(kernels) if not _has_factor(K))]
             values = np.linalg.eigvalsh(stack[np.ix_(index, index, np.array([k]))][:, :, 0].astype(float))
             refuse_indefinite(names[k], float(values[0] / max(values[-1], 1e-300)))
     return index.size < stack.shape[0]

@@ -156,6 +156,11 @@ def intercepts(solutions: Sequence[Solution]) -> np.ndarray:  # (n_outputs,)
     return np.concatenate([np.broadcast_to(b, (c,)) for b, c in zip(constants, sizes, strict=True)]).astype(float)
 
 
+def _on_all_kernels(problem: Problem, solution: Solution) -> Solution:
+    """Return an answer with a weight for each of the user's kernels, where the problem has one that is their sum."""
+    return problem.gram.spelled_out(solution) if isinstance(problem.gram, SignedSum) else solution
+
+
 def support(coef: Array) -> Array:  # (n_outputs, n) -> (s,)
     """Return the positions of the samples with a coefficient other than zero."""
     xp = namespace(coef)
@@ -499,6 +504,7 @@ class MKLEstimator(Parts):
         return {name: int(np.isnan(X[:, columns]).all(axis=1).sum()) for name, columns in self._views.columns.items()}
 
     def _solve(self, prepared: PreparedFit, problem: Problem, start: Point | None = None) -> Solution:
+        """Solve a problem; weights and coefficients are those of its own kernels."""
         solution = solve(
             problem,
             self.solver,
@@ -509,7 +515,7 @@ class MKLEstimator(Parts):
             progress=bool(self.progress),
         )
         prepared.assembly.check_energies(problem.gram, solution.beta)
-        return problem.gram.spelled_out(solution) if isinstance(problem.gram, SignedSum) else solution
+        return solution
 
     def _solve_all(self, prepared: PreparedFit) -> list[Solution]:
         """Solve every problem, on threads that share the kernels."""
@@ -517,7 +523,8 @@ class MKLEstimator(Parts):
         alone = len(prepared.subproblems) == 1 and not self._learns_more and not inside_a_search()
 
         def answer(subproblem: Subproblem) -> Solution:
-            solution = self._solve(prepared, prepared.problem(subproblem, self.C))
+            problem = prepared.problem(subproblem, self.C)
+            solution = _on_all_kernels(problem, self._solve(prepared, problem))
             if solution.status is Status.INTERRUPTED and not alone:
                 raise KeyboardInterrupt  # the other problems have no answer, so there is no model to return
             return solution
@@ -538,10 +545,11 @@ class MKLEstimator(Parts):
         problem, start = prepared.problem(subproblem, 1.0), first
         for j in np.argsort(costs, kind="stable"):
             there = replace(problem, loss=problem.loss.times(float(costs[j])))
-            found[j] = self._solve(prepared, there, start)
-            if found[j].status is Status.INTERRUPTED:
+            solution = self._solve(prepared, there, start)
+            if solution.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
-            start = Point(found[j].beta, found[j].weights)  # as they are: most duals do not grow with the cost
+            start = Point(solution.beta, solution.weights)  # as they are: most duals do not grow with the cost
+            found[j] = _on_all_kernels(there, solution)
         return found
 
     def _warn_if_loose(self, solutions: Sequence[Solution]) -> None:

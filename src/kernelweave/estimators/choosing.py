@@ -42,6 +42,7 @@ from .base import MKLEstimator, PreparedFit, intercepts, outputs_of
 RULES = ("best", "one-se")
 SEEN = 2  # folds after which a setting, a candidate at one cost, can be dropped
 BEHIND = 3.0  # standard errors that it is then behind the best
+TWINS = 1e-4  # share of the largest variance of differences from the best below which a setting is the best once more
 CHOOSING = 0.7  # share of max_time that may be spent on it
 LEAST, MOST = 1e-2, 1e3  # costs between which those of a path lie by default
 
@@ -173,7 +174,7 @@ class Race:
 
     A setting is behind when the leader is ahead of it by more than three standard errors of the paired differences
     over the folds so far, by more the fewer these are. A variance may be small by chance, so none counts as less than
-    the median over all settings.
+    the median over all settings, without the leader's twins, which large costs often are.
     """
 
     scores: np.ndarray  # (candidates, costs, folds) NaN where not scored
@@ -190,7 +191,8 @@ class Race:
         seen = self.scores[self.alive][:, :done]
         behind = seen[np.argmax(seen.mean(axis=1))] - seen
         spread = behind.var(axis=1, ddof=1)
-        error = np.sqrt(np.maximum(spread, np.median(spread)) / done * (1.0 + 2.0 / (done - 1)))
+        apart = spread[~(spread < TWINS * spread.max())]
+        error = np.sqrt(np.maximum(spread, np.median(apart)) / done * (1.0 + 2.0 / (done - 1)))
         lost = np.zeros_like(self.alive)
         lost[self.alive] = behind.mean(axis=1) > BEHIND * error
         self.alive &= ~lost if each else ~np.all(lost, axis=1, keepdims=True)

@@ -391,7 +391,7 @@ class MKLClassifier(ClassifierMixin, Streaming):
         float
         """
         predicted, y, sample_weight = gathered(self.predict(X)), gathered(y), gathered(sample_weight)
-        if sample_weight is None and _plain_labels(y) and _plain_labels(predicted) and y.shape == predicted.shape:
+        if sample_weight is None and _plainly_alike(y, predicted):
             return float(np.mean(predicted == y))  # a hundredth of the time that checks of other labels take
         if not is_foreign(predicted):
             sample_weight = to_host(sample_weight) if is_foreign(sample_weight) else sample_weight
@@ -404,9 +404,12 @@ class MKLClassifier(ClassifierMixin, Streaming):
         return float(xp.sum(xp.where(hits, weight, 0.0 * weight)) / xp.sum(weight))
 
 
-def _plain_labels(y: Any) -> bool:
-    """Whether labels are whole numbers or strings in NumPy's array."""
-    return isinstance(y, np.ndarray) and y.ndim == 1 and y.size > 0 and y.dtype.kind in "biuSU"
+def _plainly_alike(*labels: Any) -> bool:
+    """Whether all labels are whole numbers, or all strings, in NumPy's arrays of one shape."""
+    if not all(isinstance(y, np.ndarray) and y.ndim == 1 and y.size > 0 for y in labels):
+        return False
+    kinds = {y.dtype.kind for y in labels}
+    return len({y.shape for y in labels}) == 1 and (kinds <= set("biu") or kinds == {"U"})
 
 
 def _votes(

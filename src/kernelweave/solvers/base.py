@@ -389,10 +389,10 @@ class _Run:
 
     def answered(self, point: Point, tol: float) -> bool:
         """Whether a solve begins at an answer, as those of lower costs may be once no dual is at its bound."""
-        if certify(self.problem, point, trust=True, rescale=False).gap > FAR * tol:
+        if not certify(self.problem, point, trust=True, rescale=False).gap <= FAR * tol:  # as weights may be NaN
             return False
         certificate = certify(self.problem, point)
-        if certificate.gap > tol:
+        if not certificate.gap <= tol:
             return False
         self.bests.take(point, certificate)
         self.history.add(0, time.perf_counter() - self.began, certificate, point.weights, self.problem.gram.hit_rate)
@@ -542,6 +542,11 @@ def solve_quietly(
     chosen = make_solver(solver, problem, tol, begun=isinstance(start, Point))
     check_pair(problem, chosen)
     duals, weights = (start.beta, start.weights) if isinstance(start, Point) else (start, None)
+    if weights is not None and np.shape(weights) != (problem.gram.shape[1],):
+        raise ValueError(
+            f"start has weights of shape {np.shape(weights)}, and there are {problem.gram.shape[1]} kernels: give one "
+            "for each, or duals alone."
+        )
     if duals is not None:
         duals = problem.feasible(problem.gram.asarray(duals))
     run = _Run(problem, chosen, callbacks, _bar(progress))

@@ -38,7 +38,7 @@ class ChoiceSettings:
     firm: float = 1e4  #: heft up to which corners rounded less and less are quicker where kernels share a basis
     huge: float = 1e9  #: heft beyond which floating point leaves Newton's method on blocks no curvature
     hard: float = 1e3  #: heft from which kernels of low rank are taken apart into features
-    harder: float = 2e3  #: the same for what starts from the answer at another cost
+    harder: float = 2e3  #: the same from the answer at another cost, without kinks and weights that grow with energies
     size: int = 3000  #: samples up to which that is looked into
     many: int = 10**6  #: entries of the features below which every solver is quick, and the most robust is taken
     wide: int = 600  #: columns from which a matrix of samples that err is cheaper than one of all samples
@@ -95,7 +95,8 @@ def _on_kernels(problem: Problem, tol: float, begun: bool) -> Solver:
     loss = problem.loss
     if loss.smooth and (loss.several or loss.terms is None):
         return NewtonCG()
-    if _is_hard(problem, SETTINGS.harder if begun else SETTINGS.hard) and _fits(Features(), problem):
+    near = begun and not problem.penalty.steep and not (loss.terms is not None and loss.terms.kinked)
+    if _is_hard(problem, SETTINGS.harder if near else SETTINGS.hard) and _fits(Features(), problem):
         return Features()
     if loss.several or not problem.bias or not loss.quadratic:
         return Ascent()

@@ -191,10 +191,14 @@ def _block_on_demand(
 def take_over(problem: Problem, state: SQPState) -> None:
     """Begin with the copies of entries that the last problem on the same kernels left, if nobody else has them."""
     gram = problem.gram
-    if isinstance(gram, DenseGram) and gram.left:
+    if not isinstance(gram, DenseGram):
+        return
+    try:
         buffer, table, block, local = gram.left.pop()
-        if buffer.dtype == state.dtype:
-            state.buffer, state.table, state.block, state.local = buffer, table, block, local
+    except IndexError:  # which asking first would not exclude, with several threads
+        return
+    if buffer.dtype == state.dtype:
+        state.buffer, state.table, state.block, state.local = buffer, table, block, local
 
 
 def hand_over(problem: Problem, state: SQPState) -> None:

@@ -53,7 +53,8 @@ def _recombine(problem: Problem, state: SQPState, weights: np.ndarray) -> None:
     local = state.local
     if local.weights is not None:
         apart = float(np.abs(weights - local.weights).sum())
-        if apart <= (SETTINGS.stale if state.tol >= SETTINGS.fine else 0.0) * float(np.abs(weights).sum()):
+        rough = state.tol >= SETTINGS.fine and not local.penalty.fixed  # a programme is the problem itself there
+        if apart <= (SETTINGS.stale if rough else 0.0) * float(np.abs(weights).sum()):
             return
     local.weights = np.where(weights > SETTINGS.faint * weights.max(initial=0.0), weights, 0.0)
     local.formed[:] = state.block.whole
