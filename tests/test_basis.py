@@ -140,6 +140,19 @@ def test_errors_that_are_told_are_those_of_all_samples_and_near_the_best(rank, c
     assert np.all(diagonal_lost(found, bank, others) <= 1.2 * whole + 2e-3)
 
 
+def test_a_large_bank_is_told_by_some_of_each_kind(monkeypatch):
+    rng = np.random.default_rng(5)
+    rows, others = rng.normal(size=(1500, 3)), rng.normal(size=(500, 3))
+    bank = [K.RBF(gamma=gamma) for gamma in np.logspace(-3, 0, 60)]
+    bank = [*bank[:20], K.Linear(), *bank[20:], K.Laplacian(gamma=0.3)]
+    given = {"share": np.full(1500, 1 / 1500), "normalize": None, "random_state": 0}
+    found = kw.SharedBasis(rank=40).factorise(bank, rows, **given)
+    monkeypatch.setattr(shared, "ALIKE", 1000)
+    every = kw.SharedBasis(rank=40).factorise(bank, rows, **given)
+    lost, least = (diagonal_lost(one, bank, others) for one in (found, every))
+    assert np.all(lost <= 1.2 * least + 2e-3)  # that of the two that are alone as well
+
+
 @pytest.mark.parametrize(
     ("given", "word"),
     [({"rank": 0}, "rank"), ({"rank": None}, "rank"), ({"tol": 2.0}, "tol"), ({"landmarks": "no"}, "landmarks")],
