@@ -341,6 +341,8 @@ class BasisGram(FactorGram, CombinableGram):
 
     def rescaled(self, factors: np.ndarray) -> BasisGram:
         """Return the same with each kernel times its factor, on the same basis."""
+        if np.all(factors == 1.0):
+            return self
         roots = np.sqrt(factors)
         parts = [
             Part(part.kernels, tuple(root * roots[k] for k, root in zip(part.kernels, part.roots, strict=True)))
