@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 import kernelweave as kw
 from kernelweave import kernels as K
+from kernelweave.assemble import fold_of
 from kernelweave.estimators.choosing import PRICES, Race, automatic, read_candidates, read_costs
 
 BANK = [K.RBF(gamma=0.02), K.RBF(gamma=0.3), K.Linear()]
@@ -231,6 +232,26 @@ class ByFirstColumn:
 
     def get_n_splits(self, X=None, y=None, groups=None):
         return 2
+
+
+def test_folds_follow_one_another_in_the_same_memory(monkeypatch):
+    X, y = wine()
+    made, places = [], []
+
+    def noted(assembly, train, test, room=None):
+        fold, alone = fold_of(assembly, train, test, room), fold_of(assembly, train, test)
+        assert np.array_equal(fold.samples, alone.samples) and np.array_equal(fold.test, alone.test)
+        assert not np.shares_memory(fold.test, fold.samples)
+        made.append(fold.test)
+        places.append((fold.samples.ctypes.data, fold.samples.shape[0]))
+        return fold
+
+    monkeypatch.setattr("kernelweave.estimators.choosing.fold_of", noted)
+    cv = [(np.arange(k % 2, 178 - k), np.arange(178 - k, 178)) for k in (40, 31, 50)]
+    model = kw.MKLClassifierCV(BANK, Cs=COSTS, candidates=["uniform", "l1"], cv=cv).fit(X, y)
+    assert len({place for place, _ in places}) == 1 and len({size for _, size in places}) == 3
+    assert not any(np.shares_memory(one, other) for i, one in enumerate(made) for other in made[:i])
+    assert model.dual_gap_ <= 1e-3
 
 
 def test_splitters_see_the_samples_and_metrics_need_not_know_weights():

@@ -283,6 +283,7 @@ def test_what_workers_keep_is_asked_for_without_a_task(client, monkeypatch):
 
 
 def test_what_workers_keep_is_one_piece_for_each_thread_with_the_weights_of_numpy(client):
+    client.wait_for_workers(2)  # one of them may have been killed just now
     X, value = draw()
     for approximation in (kw.Nystroem(rank=8), kw.SharedBasis(rank=10)):
         params = {"solver": "interior", "penalty": "lp", "approximation": approximation, "memory": "auto"}
@@ -357,6 +358,63 @@ def test_a_holder_that_is_lost_while_it_works_is_asked_again(mortal):
     thread.start()
     assert_allclose(gram.blocks.total(slow_sum, [1.0]), plain.features.sum())
     thread.join()
+
+
+def late(block, seconds, block_id=None):
+    time.sleep(seconds[block_id[0]])
+    return block
+
+
+def kept_slowly(seconds):
+    """Features of chunks that take some seconds each to be made, and the same here."""
+    X, _ = draw()
+    made = kw.Nystroem(rank=5).factorise([K.RBF(gamma=0.3)], X, share=np.full(N, 1 / N), normalize=None, random_state=0)
+    chunks = da.map_blocks(late, in_chunks(X, N // 2), seconds, dtype=X.dtype)
+    return ChunkedGram.of(read_chunks(chunks), made.maps, stored=True), made.gram
+
+
+def end_of(client, gram, i):
+    """Kill the worker that holds a chunk."""
+    address = next(iter(client.who_has(distributed.futures_of(gram.blocks.parts[i])).values()))[0]
+    os.kill(client.run(os.getpid, workers=[address])[address], signal.SIGKILL)
+
+
+@pytest.mark.parametrize("mortal", [False], indirect=True)
+def test_a_holder_that_is_lost_while_others_are_made_first_is_made_again(mortal):
+    gram, plain = kept_slowly([0.0, 3.0])
+    thread = threading.Timer(1.0, end_of, (mortal, gram, 0))
+    thread.start()
+    assert_allclose(gram.rmatvec(np.ones(N)), plain.rmatvec(np.ones(N)), atol=1e-10)
+    thread.join()
+
+
+@pytest.mark.parametrize("mortal", [False], indirect=True)
+def test_a_holder_that_is_lost_while_another_is_made_again_is_made_again_too(mortal):
+    gram, plain = kept_slowly([0.0, 3.0])
+    gram.rmatvec(np.ones(N))
+    end_of(mortal, gram, 1)
+    while gram.blocks._holders.there(1):
+        time.sleep(0.05)
+    thread = threading.Timer(1.0, end_of, (mortal, gram, 0))
+    thread.start()
+    assert_allclose(gram.rmatvec(np.ones(N)), plain.rmatvec(np.ones(N)), atol=1e-10)
+    thread.join()
+
+
+def too_late(block):
+    raise TimeoutError("the disk did not answer")
+
+
+@pytest.mark.parametrize("mortal", [False], indirect=True)
+def test_what_takes_too_long_is_told_from_workers_that_die(mortal):
+    gram, _ = kept_by_workers()
+    gram.blocks.total(slow_sum, [0.0])
+    with dask.config.set({"kernelweave.timeout": 1}), pytest.raises(TimeoutError, match="more than 1 seconds"):
+        gram.blocks.total(slow_sum, [3.0])
+    X, _ = draw()
+    failing = read_chunks(da.map_blocks(too_late, in_chunks(X, 200), dtype=X.dtype))
+    with dask.config.set({"kernelweave.timeout": 10}), pytest.raises(TimeoutError, match="the disk did not answer"):
+        failing.each(len)
 
 
 def test_work_of_which_workers_die_is_not_asked_for_again_and_again(mortal, monkeypatch):

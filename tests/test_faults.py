@@ -649,3 +649,11 @@ def test_the_judge_of_random_problems_has_no_objective_for_kernels_that_are_inde
     assert np.abs(repaired - stack).max() < 1e-5 and np.all(repaired[:, :, 1] == stack[:, :, 1])
     stack[0, 1] = stack[1, 0] = 3.0
     assert np.array_equal(fuzz.definite(stack), stack)  # which rounding does not explain
+
+
+@pytest.mark.parametrize(("seed", "task"), [(5501004610, "one against the rest"), (5501004772, "binary")])
+def test_the_judge_of_random_problems_finds_bounds_right_of_kernels_that_rounding_changed(seed, task):
+    spec = fuzz.draw(seed)
+    assert spec["written"] and spec["task"] == task
+    solver = "auto" if task != "binary" else "rows"
+    assert fuzz.outcome({**spec, "solver": solver, "max_time": None})[0] == "converged"

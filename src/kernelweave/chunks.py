@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import sys
 import time
 import uuid
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -27,6 +27,7 @@ GONE = ("CancelledError", "FutureCancelledError", "FuturesCancelledError", "Comm
 JOINED = 2**28  # bytes of chunks that are kept as one, at most: beyond that a task is long enough
 PART = 0.1  # of the memory of a worker, how much such a chunk may take: its pieces lie beside it while it is made
 LOSSES = 4  # times that a worker may die in the same pass over what workers keep
+LOST = "Worker holding Actor was lost"  # as Dask says it
 AWAY = "The Dask client that holds the data, or the fit, has gone away: connect a new one, load X again, fit."
 DIED = (
     "Several Dask workers died on the same chunk, mostly for lack of memory: use smaller chunks, as by X.rechunk, or "
@@ -423,16 +424,12 @@ def _waited(client: Any, values: list[Any]) -> list[Any]:
 
 def _arrived(client: Any, futures: list[Any]) -> list[Any]:
     """Return what futures stand for, once it is there."""
-    from distributed import wait
-
     begun = seen = time.monotonic()
+    answer = asyncio.run_coroutine_threadsafe(client.gather(futures, asynchronous=True), client.loop.asyncio_loop)
     try:
-        while True:
-            try:
-                wait(futures, timeout=LOOK)
-                return list(client.gather(futures))
-            except TimeoutError:
-                seen = _look(client, begun, seen)
+        while not concurrent.futures.wait([answer], timeout=LOOK).done:
+            seen = _look(client, begun, seen)
+        return list(answer.result())
     except BaseException:
         if client.status == "running":
             client.cancel(futures)
@@ -447,7 +444,7 @@ def _look(client: Any, begun: float, seen: float) -> float:
     now = time.monotonic()
     if client.status != "running":
         raise RuntimeError("The Dask client has gone away in the middle of a fit: connect a new one and fit again.")
-    if client.scheduler_info()["workers"]:
+    if client.scheduler_info().get("workers"):  # which a client on its way out no longer knows
         seen = now
     if now - seen > WORKERS:
         raise RuntimeError(
@@ -515,11 +512,26 @@ class _Holder:
     """A chunk in the memory of a worker, and a thread that works on it when asked: what is asked waits in no queue."""
 
     def __init__(self, part: Any):
-        self.part, self.thread = part, ThreadPoolExecutor(1)
+        self.part, self.thread = part, concurrent.futures.ThreadPoolExecutor(1)
 
     async def work(self, work: Callable[..., Any], *given: Any) -> Any:
         """Return what ``work`` makes of the chunk."""
         return await asyncio.get_running_loop().run_in_executor(self.thread, partial(work, self.part, *given))
+
+
+class Lost(Exception):
+    """A holder was lost with its worker."""
+
+
+@contextmanager
+def _noticed() -> Iterator[None]:
+    """Raise `Lost` where Dask says that a holder is."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not str(error).startswith(LOST):
+            raise
+        raise Lost from error
 
 
 class Holders:
@@ -536,18 +548,25 @@ class Holders:
 
     def there(self, i: int) -> bool:
         """Whether a holder is known, and was not lost as far as the scheduler knows."""
-        return self.futures[i] is not None and self.futures[i].status == "finished"
+        return self.actors[i] is not None and self.futures[i].status == "finished"
 
     def placed(self, client: Any) -> None:
-        """Have those that are missing made where their chunks are."""
+        """Have those that are missing made where their chunks are; `Lost` where one is lost meanwhile."""
         from distributed import futures_of
 
         missing = [i for i in range(len(self.parts)) if not self.there(i)]
         for i in missing:
+            self.forget(i)
             self.futures[i] = client.submit(_Holder, futures_of(self.parts[i])[0], actor=True, pure=False)
-        made = _arrived(client, [self.futures[i] for i in missing]) if missing else []
+        with _noticed():
+            made = _arrived(client, [self.futures[i] for i in missing]) if missing else []
         for i, actor in zip(missing, made, strict=True):
             self.actors[i] = actor
+
+    def called(self, i: int, work: Callable[..., Any], given: tuple[Any, ...]) -> Any:
+        """Return the answer to come of a holder; `Lost` if it was lost."""
+        with _noticed():
+            return self.actors[i].work(work, *given)
 
     def forget(self, i: int) -> None:
         """Count a holder as lost."""
@@ -561,13 +580,17 @@ def asked(holders: Holders, work: Callable[..., Any], given: Sequence[tuple[Any,
         raise RuntimeError(AWAY)
     found: dict[int, Any] = {}
     for _ in range(LOSSES):
-        with _told(), _quiet():
+        with _told(), _quiet(), suppress(Lost):
             holders.placed(client)
-            calls = {i: holders.actors[i].work(work, *own) for i, own in enumerate(given) if i not in found}
+            calls = {}
+            for i, own in enumerate(given):
+                if i not in found:
+                    with suppress(Lost):
+                        calls[i] = holders.called(i, work, own)
             for i, call in calls.items():
                 try:
                     found[i] = _answer(client, holders, i, call)
-                except OSError:  # nobody there
+                except Lost:
                     holders.forget(i)
         if len(found) == len(given):
             return [found[i] for i in range(len(given))]
@@ -575,15 +598,19 @@ def asked(holders: Holders, work: Callable[..., Any], given: Sequence[tuple[Any,
 
 
 def _answer(client: Any, holders: Holders, i: int, call: Any) -> Any:
-    """Return what a holder answers; OSError if it is lost, in words if waiting is in vain."""
+    """Return what a holder answers; `Lost` if it is, in words if waiting is in vain."""
     begun = seen = time.monotonic()
     while True:
         try:
             return call.result(timeout=LOOK)
         except TimeoutError:
+            if call.done():
+                return call.result()
             seen = _look(client, begun, seen)
             if not holders.there(i):
-                raise ConnectionError(i) from None
+                raise Lost from None
+        except OSError as error:  # nobody there
+            raise Lost from error
 
 
 # -- predictions ------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from sklearn.utils import _safe_indexing
 
 from ..arrays import Array, is_foreign, like, namespace, to_host
 from ..grams import DenseGram
-from ..grams.dense import part_of
+from ..grams.dense import Room, part_of
 from ..kernels import Kernel
 from .base import Assembly
 from .exact import TensorAssembly, from_tensors
@@ -126,8 +126,8 @@ class SampleFold(Fold):
         return make(self.samples, self.kernels, replace(options, missing="refuse"), weight=weight)
 
 
-def fold_of(made: Assembly, train: np.ndarray, test: np.ndarray) -> Fold:
-    """Return a fold of kernels on all samples, by positions among these.
+def fold_of(made: Assembly, train: np.ndarray, test: np.ndarray, room: Room | None = None) -> Fold:
+    """Return a fold of kernels on all samples, by positions among these; in ``room`` until the next one is made there.
 
     Examples
     --------
@@ -151,7 +151,7 @@ def fold_of(made: Assembly, train: np.ndarray, test: np.ndarray) -> Fold:
         groups = [made.groups[k] for k in made.kept]
         prices = None if made.kernels is None else np.array([made.kernels[k]._price for k in made.kept])
         has = None if made.has is None else made.has[np.ix_(train, made.kept)]
-        parts = part_of(stack, train, train), part_of(stack, test, train)
+        parts = part_of(stack, train, train, room), part_of(stack, test, train)
         return StoredFold(*parts, names, groups, prices, has)
     assert made.kernels is not None
     return SampleFold(made.X[train], made.X[test], [made.kernels[k] for k in made.kept])

@@ -31,6 +31,7 @@ from ..assemble import (
     fold_of,
     rows_of,
 )
+from ..grams.dense import Room
 from ..kernels.effects import columns_together
 from ..penalties import L1, Fixed, Lp, MixingPenalty
 from ..problem import Solution
@@ -297,9 +298,10 @@ class Choosing(MKLEstimator):
         tried = [_on_kept(candidate, prepared.assembly) for candidate in tried]
         shape = (len(tried), costs.size, len(splits))
         race = Race(np.full(shape, np.nan), np.full((2, *shape), np.nan))
+        room = Room(max(train.size for train, _ in splits) ** 2)
         bar, loose = _bar(self.progress, len(tried) * len(splits)), list[float]()
         for f, (train, test) in enumerate(splits):
-            fold = fold_of(prepared.assembly, train, test)
+            fold = fold_of(prepared.assembly, train, test, room)
             job = _Job(fold, train, test, prepared.targets, y, judge, loose)
             left = np.flatnonzero(race.alive.any(axis=1)).tolist()
             try:

@@ -13,6 +13,7 @@ from ..arrays import Array, device_of, is_numpy, like, lower_root, namespace, to
 from .base import CombinableGram, FactorGram
 from .lowrank import LowRankGram
 
+TABLED = 3  # products with the roots of cores that cost as much as one with cores, and what comes with it
 CACHED = 2**17  # entries of the basis that are multiplied at a time where only a number of each row is kept
 
 
@@ -200,6 +201,24 @@ class BasisGram(FactorGram, CombinableGram):
             out[own, own] = xp.reshape(self.asarray(weights[part.kernels]) @ cores, (width, width))
         return out
 
+    @cached_property
+    def tabled(self) -> bool:
+        """Whether parts of all kernels are had from cores in less time than from some products with their roots."""
+        cores = sum(part.roots[0].shape[0] ** 2 * len(part.roots) for part in self.parts)
+        roots = sum(root.size for part in self.parts for root in part.roots)
+        return self.basis.host_features is not None and cores <= TABLED * roots
+
+    def parts_of(
+        self,
+        z: np.ndarray,  # (r,)
+    ) -> np.ndarray:  # (r, m)
+        """Return ``S_k z`` of every kernel, for a basis of NumPy's."""
+        out = np.zeros((self.ranks.size, self.columns))
+        for part, cores, own in zip(self.parts, self._cores, self.slices, strict=True):
+            width = own.stop - own.start
+            out[part.kernels, own] = (cores.reshape(-1, width) @ z[own]).reshape(-1, width)
+        return out.T
+
     # -- products ----------------------------------------------------------------------------------------------
 
     def rmatvec(self, beta: Array) -> Array:
@@ -322,6 +341,8 @@ class BasisGram(FactorGram, CombinableGram):
 
     def rescaled(self, factors: np.ndarray) -> BasisGram:
         """Return the same with each kernel times its factor, on the same basis."""
+        if np.all(factors == 1.0):
+            return self
         roots = np.sqrt(factors)
         parts = [
             Part(part.kernels, tuple(root * roots[k] for k, root in zip(part.kernels, part.roots, strict=True)))

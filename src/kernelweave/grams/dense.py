@@ -21,12 +21,33 @@ def kernels_first(stack: np.ndarray) -> np.ndarray | None:
     return kernels if kernels.flags.c_contiguous and not stack.flags.c_contiguous else None
 
 
-def part_of(stack: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:  # (r, c, m)
+class Room:
+    """Memory for the parts of a stack that follow one another: fresh pages can cost more than what is written to them.
+
+    A part is there until the next one is made.
+    """
+
+    def __init__(self, most: int):
+        self.most = most  # entries of one kernel at most
+        self.memory = np.empty(0)
+
+    def empty(self, shape: tuple[int, int, int], dtype: np.dtype) -> np.ndarray:
+        """Return an array in this memory, with whatever was there."""
+        size = int(np.prod(shape))
+        if self.memory.dtype != dtype or self.memory.size < size:
+            self.memory = np.empty(max(size, self.most * shape[2]), dtype=dtype)
+        return self.memory[:size].reshape(shape)
+
+
+def part_of(
+    stack: np.ndarray, rows: np.ndarray, columns: np.ndarray, room: Room | None = None
+) -> np.ndarray:  # (r, c, m)
     """Return the kernels between some samples and others, by position, laid out as the stack is."""
     kernels = kernels_first(stack)
     if kernels is not None:
         return np.moveaxis(kernels[:, rows[:, None], columns], 0, 2)
-    out = np.empty((rows.size, columns.size, stack.shape[2]), dtype=stack.dtype)
+    shape = (rows.size, columns.size, stack.shape[2])
+    out = np.empty(shape, dtype=stack.dtype) if room is None else room.empty(shape, stack.dtype)
     for entries, row in zip(out, rows, strict=True):  # much quicker than all at once
         np.take(stack[row], columns, axis=0, out=entries, mode="clip")  # which leaves out a copy
     return out

@@ -24,18 +24,20 @@ from .recomputed import RecomputedGram
 
 SAMPLES = 1000  # on which functions are chosen and cores are found, at least
 PER_FUNCTION = 2  # of them for each function, at least
-OFFERED = 12  # functions that are looked at for each that is chosen; large banks offer fewer of each kernel
+OFFERED = 12  # functions that are looked at for each that is chosen, of small banks; large ones offer fewer of each
 CHOICE = 4  # functions to choose from for each that is chosen
-POOL = 2  # functions that are chosen for each column of the basis, which holds most of what they span
+POOL = 1.5  # functions that are chosen for each column of the basis, which holds most of what they span
 SPARE = 20  # samples on which functions are compared, beyond the functions to choose
 FITTED = 2  # samples for each column of the basis, at which kernels are written in it
-FEWEST = 500  # such samples in all, at least
+FEWEST = 300  # such samples in all, at least
+ALIKE = 16  # kernels of a kind that say for all of them which axes of a basis hold most
+SEEN = 8  # functions that are looked at for that, for each column of the basis
 CUT = 1e-10  # of the largest singular value of the functions: what is below is rounding
 LEFT = 1e-8  # of its largest value: what a kernel among landmarks may have left where its factorisation ends
 FAINT = 1e-9  # share of a kernel's trace that the smallest columns of its core's root may be left out for
 MORE = 1e-2  # the same, of what is lost of the trace in any case
 LOOK = 500  # samples on which the error of each kernel is measured
-LEAST = 200  # the same, where there are many kernels
+LEAST = 125  # the same, where there are many kernels
 LOOKS = 25_000  # values of kernels that are compared in all
 FIRST = 128  # landmarks tried first where a tolerance decides how many functions there are
 MOST = 2048  # landmarks tried last
@@ -188,12 +190,18 @@ class _Sample:
 
     def offered(self, count: int) -> list[_Offer]:
         """Return functions to choose from, some of each kernel, at landmarks that differ from kernel to kernel."""
-        p, m = self.Z.shape[0], len(self.kernels)
-        offers = max(1, min(p, -(-OFFERED * count // m)))
-        every = [(np.arange(offers) * p // offers + place) % p for place in range(m)]
-        tables = evaluate_each(self.kernels, self.X, [take_rows(self.Z, marks) for marks in every])
-        both = zip(every, tables, strict=True)
-        return [_Offer(marks, self.checked(place, table)) for place, (marks, table) in enumerate(both)]
+        every = range(len(self.kernels))
+        return self.some_of(every, (OFFERED if len(self.spread()) == len(every) else CHOICE) * count)
+
+    def some_of(self, places: Sequence[int], count: int) -> list[_Offer]:
+        """Return about so many functions of some kernels together, at landmarks that differ from kernel to kernel."""
+        p = self.Z.shape[0]
+        each = max(1, min(p, -(-count // len(places))))
+        every = [(np.arange(each) * p // each + place) % p for place in places]
+        kernels = [self.kernels[place] for place in places]
+        tables = evaluate_each(kernels, self.X, [take_rows(self.Z, marks) for marks in every])
+        both = zip(places, every, tables, strict=True)
+        return [_Offer(marks, self.checked(place, table)) for place, marks, table in both]
 
     def chosen(self, offers: list[_Offer], count: int) -> list[tuple[int, int]]:
         """Return pairs of a kernel and a landmark, most telling first: pivots of the functions that are offered.
@@ -232,17 +240,32 @@ class _Sample:
         turn = (back.T * (inverse * s**0.5))[:, kept]
         return turn, like(anchor(self.X), U[:, kept] * s**0.5)
 
+    def spread(self) -> dict[int, float]:
+        """Return places of kernels that stand for all, and for how many each does: in large banks some of each kind."""
+        kinds: dict[Any, list[int]] = {}
+        for place, kernel in enumerate(self.kernels):
+            kinds.setdefault(place if kernel.statistic is None else type(kernel), []).append(place)
+        found: dict[int, float] = {}
+        for places in kinds.values():
+            few = np.unique(np.linspace(0, len(places) - 1, min(len(places), ALIKE)).astype(int))
+            found |= {places[i]: len(places) / few.size for i in few.tolist()}
+        return found
+
     def leading(self, offers: list[_Offer], Q: Array, rank: int) -> np.ndarray:  # (r, rank)
         """Return the axes of a basis Q (s, r) that hold most of all kernels' traces, each kernel counting alike.
 
-        A kernel is what the functions that it offers tell of it: its Nystroem features at these landmarks.
+        A kernel is what some functions tell of it, those that it offers or as many in all of fewer kernels: its
+        Nystroem features at these landmarks.
         """
-        seen = []
-        for kernel, offer in zip(self.kernels, offers, strict=True):
-            Z = take_rows(self.Z, offer.marks)
-            marks, whiten = _whitener(kernel, kernel(cast(Z, namespace(anchor(Z)).float64)), Z, self.job)
+        seen, stand, double = [], self.spread(), namespace(anchor(self.Z)).float64
+        if len(stand) < len(offers):
+            offers = self.some_of(list(stand), SEEN * rank)
+        for (place, count), offer in zip(stand.items(), offers, strict=True):
+            kernel, Z = self.kernels[place], take_rows(self.Z, offer.marks)
+            marks, whiten = _whitener(kernel, kernel(cast(Z, double)), Z, self.job)
             features = whiten(to_host(offer.table)[:, marks])
-            seen.append((features / max(float(np.linalg.norm(features)), 1e-300)).astype(np.float32))
+            size = max(float(np.linalg.norm(features)), 1e-300) / count**0.5
+            seen.append((features / size).astype(np.float32))
         held = to_host(Q).T.astype(np.float32) @ np.concatenate(seen, axis=1)  # which axes, and no more, is asked
         return np.linalg.eigh((held @ held.T).astype(float))[1][:, ::-1][:, :rank]
 
@@ -300,7 +323,7 @@ def _fitted(Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (s, r) -> (t,), 
     They are pivots of Q's rows, and at least as many others, spread evenly.
     """
     s, r = Q.shape
-    enough = max(FITTED * r, FEWEST)
+    enough = max(int(FITTED * r), FEWEST)
     if s <= enough:
         return np.arange(s), Q.T / s
     pivots = qr(Q.T, mode="r", pivoting=True, check_finite=False)[1]
@@ -354,7 +377,7 @@ def _part(
         sample = _drawn(job, wish, positions, count, rng)
         if wish.tol is None:
             assert wish.rank is not None
-            pool = min(POOL * wish.rank, sample.X.shape[0])
+            pool = min(int(POOL * wish.rank), sample.X.shape[0])
             offers = sample.offered(pool)
             pairs = sample.chosen(offers, pool)
         else:
@@ -380,7 +403,7 @@ def _drawn(job: Job, wish: Wish, positions: tuple[int, ...], count: int, rng: np
     """Return landmarks, and samples to choose functions on."""
     kernels, n = tuple(job.kernels[k] for k in positions), job.X.shape[0]
     Z = draw_landmarks(wish.landmarks, count, kernels, job.X, rng)
-    some = min(n, max(SAMPLES, PER_FUNCTION * max(POOL * (wish.rank or 0), Z.shape[0])))
+    some = min(n, max(SAMPLES, PER_FUNCTION * max(int(POOL * (wish.rank or 0)), Z.shape[0])))
     rows = np.arange(n) if some == n else indices(n, some, rng)
     return _Sample(job, positions, kernels, Z, job.X if some == n else take_rows(job.X, rows))
 

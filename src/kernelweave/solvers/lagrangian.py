@@ -160,7 +160,8 @@ def _look(problem: Problem, state: LagrangianState) -> None:
     rounded = state.round.loss
     assert isinstance(rounded, RoundedLoss)
     state.beta = problem.feasible(rounded.duals(inner.f + inner.bias))
-    state.q = image_of(problem, state.beta).energies()
+    gram = problem.gram
+    state.q = gram.energies(state.beta) if isinstance(gram, FactorGram) else image_of(problem, state.beta).energies()
     rate = rounded.rate if rounded.rate.ndim == state.beta.ndim else rounded.rate[:, None]
     apart = float(xp.sum((state.beta - state.near) ** 2 / (2.0 * rate)))
     dual = float(xp.sum(loss.dual(state.beta)))

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrays import Array, cholesky, device_of, like, lower_root, namespace, scatter, to_host
 from ..certify import dual_value
-from ..grams import CombinableGram, FactorGram, TensorGram
+from ..grams import BasisGram, CombinableGram, FactorGram, TensorGram
 from ..grams.tensors import WeightedSum
 from ..penalties import Fixed
 from ..penalties.base import MixingPenalty
@@ -231,13 +231,65 @@ class Folded:
         """Return what kernels make of t times the duals."""
         return Folded(self.gram, t * self.u)
 
+    def unfolded(self) -> Array:  # (D,) or (D, c)
+        """Return them as sums of all kernels' features."""
+        return self.u
+
+    def outputs(self) -> Array:  # (c r, m)
+        """Return each kernel's part in the basis, classes one below the other."""
+        u = self.u if self.u.ndim > 1 else self.u[:, None]
+        return namespace(u).concat([_outputs(self.gram, u[:, i]) for i in range(u.shape[1])], axis=0)
+
+
+@dataclass
+class Tabled(Folded):
+    """The same of kernels in one basis, as a column for each kernel in it: cheap to move and to weigh."""
+
+    z: Array  # (r,) Q'beta
+    g: Array  # (r, m) each kernel's part
+
+    @classmethod
+    def of(cls, gram: BasisGram, z: Array) -> Tabled:
+        """Return what kernels make of duals whose sums in the basis are z."""
+        return cls(gram, None, z, gram.parts_of(z))
+
+    def inner(self, other: Any) -> np.ndarray:  # (m,)
+        return other.z @ self.g
+
+    def energies(self) -> np.ndarray:  # (m,)
+        return np.maximum(self.inner(self), 0.0)
+
+    def mixed(self, weights: np.ndarray) -> Array:
+        return self.gram.basis.matvec(self.g @ weights)
+
+    def moved(self, other: Any, t: float) -> Tabled:
+        return Tabled(self.gram, None, self.z + t * other.z, self.g + t * other.g)
+
+    def times(self, t: float) -> Tabled:
+        return Tabled(self.gram, None, t * self.z, t * self.g)
+
+    def unfolded(self) -> Array:  # (D,)
+        return self.gram.unfold(self.z)
+
+    def outputs(self) -> Array:  # (r, m)
+        return self.g
+
 
 def image_of(problem: Problem, beta: Array) -> Any:
     """Return what the kernels make of duals: in features where there are any."""
     if isinstance(problem.gram, FactorGram):
-        return Folded(problem.gram, problem.gram.rmatvec(beta))
+        return _in_features(problem, problem.gram.basis.rmatvec(beta))
     assert isinstance(problem.gram, CombinableGram | TensorGram)
     return Outputs(beta, problem.gram.products(beta))
+
+
+def _in_features(problem: Problem, z: Array) -> Folded:
+    """Return what kernels of low rank make of duals whose sums in their basis are z."""
+    gram = problem.gram
+    assert isinstance(gram, FactorGram)
+    if isinstance(gram, BasisGram) and z.ndim == 1 and problem.n > TINY and gram.tabled:
+        return Tabled.of(gram, z)
+    return Folded(gram, gram.unfold(z))
 
 
 def begin(problem: Problem, start: Any, tol: float) -> NewtonCGState:
@@ -447,7 +499,8 @@ class _System:
         u = gram.rmatvec(x)
         z = gram.scale_blocks(self.weights, u)
         if self.bend is not None:
-            z = z + gram.scale_blocks(self.bend @ gram.inner(u, state.image.u), state.image.u)
+            own = state.image.unfolded()
+            z = z + gram.scale_blocks(self.bend @ gram.inner(u, own), own)
         return gram.matvec(z)
 
     def curved(self, x: Array) -> Array:
@@ -480,7 +533,7 @@ class _System:
         gram = self.problem.gram
         if self._folded is None or not isinstance(gram, FactorGram):
             return image_of(self.problem, x)
-        return Folded(gram, gram.unfold(self._folded))
+        return _in_features(self.problem, self._folded)
 
     def _unknowns(self, gram: FactorGram) -> int:
         return gram.basis.columns * (1 if self.f.ndim == 1 else self.f.shape[1])
@@ -571,9 +624,7 @@ class _System:
         T = xp.concat([xp.concat([one if i == j else zero for j in range(c)], axis=1) for i in range(c)], axis=0)
         if self.bend is None:
             return T
-        u = self.state.image.u
-        parts = [_outputs(gram, u if u.ndim == 1 else u[:, i]) for i in range(c)]
-        g = xp.concat(parts, axis=0)
+        g = self.state.image.outputs()
         return T + (g @ like(g, self.bend)) @ xp.matrix_transpose(g)
 
     def _among_samples(self, kernel: WeightedSum) -> tuple[Array, float] | None:
