@@ -525,3 +525,15 @@ def test_which_paths_stay_with_working_sets_where_costs_are_high(loss, penalty, 
     last = solve(lower, "features", tol=1e-4)
     found = solve(problem, tol=1e-4, start=Point(1.5 * last.beta, last.weights))
     assert found.converged and found.solver == name
+
+
+@pytest.mark.parametrize("cost", [900.0, 1900.0])
+def test_rounds_in_single_precision_do_not_stand_still_at_high_costs(cost):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(350, 3))
+    y = X[:, 0] + 0.3 * rng.normal(size=350)
+    gram = DenseGram(np.stack([V @ V.T for V in (X[:, [0]], X[:, [1]], X[:, :2], np.ones((350, 1)))], axis=2))
+    loss = losses.EpsilonInsensitive(0.1)
+    unit = base.unit_of(Problem(gram, loss.bind(y, 1.0), penalties.L1())) / float(np.mean(gram.diagonal()))
+    found = solve(Problem(gram, loss.bind(y, cost * unit), penalties.L1()), "sqp", tol=1e-3)
+    assert found.gap <= 1e-3

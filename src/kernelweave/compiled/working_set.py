@@ -379,7 +379,7 @@ def hold_rows(index, stack, samples, kernels, block, slot, count):
 def products(stack, samples, kernels, block, slot, index, delta, out, first, last):
     """Leave in ``out`` (set, kernels), from sample ``first`` to ``last``, sums of ``delta_i`` times row ``index_i``."""
     m, many = kernels.size, 0
-    held, step = np.empty(index.size, np.int64), np.empty(index.size)
+    held, step = np.empty(index.size, np.int64), np.empty(index.size, block.dtype)
     rest, steps = np.empty(index.size, np.int64), np.empty(index.size)
     left = 0
     for r in range(index.size):
