@@ -464,3 +464,14 @@ def test_the_last_round_leaves_the_products_that_the_judge_asks_for(m, monkeypat
     found = solve(Problem(gram, losses.Hinge().bind(y, 10.0), penalties.Lp(2)), "sqp", tol=1e-3)
     assert found.gap <= 1e-3 and len(found.history.gap) > 2
     assert (False, 0) in judged and (False, 1) not in judged  # confirmed from the kernels, which were not read again
+
+
+@pytest.mark.parametrize("seed", [1, 22])
+@pytest.mark.parametrize("penalty", [penalties.Lp(2), penalties.L1()], ids=str)
+def test_rounds_in_which_no_dual_gives_way_are_no_end(seed, penalty):
+    rng = np.random.default_rng(seed)
+    V = rng.normal(size=(40, 6))
+    y = np.sign(V[:, 0] + V[:, 3] + rng.normal(size=40))  # as many of each class
+    kernels = np.stack([part @ part.T for part in np.split(V, 3, axis=1)], axis=2)
+    found = solve(Problem(DenseGram(kernels), losses.Hinge().bind(y), penalty), "lagrangian", tol=1e-3)
+    assert found.converged
