@@ -537,3 +537,14 @@ def test_rounds_in_single_precision_do_not_stand_still_at_high_costs(cost):
     unit = base.unit_of(Problem(gram, loss.bind(y, 1.0), penalties.L1())) / float(np.mean(gram.diagonal()))
     found = solve(Problem(gram, loss.bind(y, cost * unit), penalties.L1()), "sqp", tol=1e-3)
     assert found.gap <= 1e-3
+
+
+@pytest.mark.parametrize("seed", [1, 22])
+@pytest.mark.parametrize("penalty", [penalties.Lp(2), penalties.L1()], ids=str)
+def test_rounds_in_which_no_dual_gives_way_are_no_end(seed, penalty):
+    rng = np.random.default_rng(seed)
+    V = rng.normal(size=(40, 6))
+    y = np.sign(V[:, 0] + V[:, 3] + rng.normal(size=40))  # as many of each class
+    kernels = np.stack([part @ part.T for part in np.split(V, 3, axis=1)], axis=2)
+    found = solve(Problem(DenseGram(kernels), losses.Hinge().bind(y), penalty), "lagrangian", tol=1e-3)
+    assert found.converged

@@ -37,8 +37,10 @@ class Factored:
         outputs: np.ndarray,  # (n, m) or (c, n, m)
         bend: np.ndarray,  # (m, m)
     ) -> Factored | None:
-        """Return the inverse, None where it cannot be had in floating point."""
+        """Return the inverse, None where it cannot be had in floating point, or where D is zero and none is needed."""
         n = kernel.shape[0]
+        if not np.any(diagonal > 0):
+            return None
         roots = np.sqrt(np.maximum(diagonal, FAINT * np.max(diagonal))).reshape(n, -1)
         alike, solves = bool(np.all(roots == roots[:, :1])), list[Callable[[np.ndarray], np.ndarray]]()
         for root in roots.T[:1] if alike else roots.T:
