@@ -307,3 +307,18 @@ def test_problem_refuses_targets_of_another_length():
         Problem(DenseGram(stack), losses.Cox().bind(np.ones((N, 2))), penalties.L1())
     with pytest.raises(ValueError, match="there are 4 kernels"):
         Problem(DenseGram(stack), losses.Hinge().bind(y, 1.0), penalties.L1(d=[1.0, 2.0]))
+
+
+@pytest.mark.parametrize("penalty", [penalties.L1(), penalties.Lp(2.0), penalties.ElasticNet(0.5)], ids=str)
+def test_negative_weights_of_kernels_are_no_way_below_the_optimum(penalty):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    y = np.sign(X[:, 0] + 0.5 * rng.normal(size=40))
+    gram = DenseGram(np.stack([np.outer(x, x) for x in X.T], axis=2))
+    problem = Problem(gram, losses.Hinge().bind(y, 1.0), penalty)
+    optimum = solve(problem, tol=1e-8).certificate
+    for _ in range(50):
+        beta, weights = rng.normal(size=40), rng.normal(size=3)
+        found = certify(problem, Point(beta, weights))
+        assert found.lower <= optimum.upper and found.upper >= optimum.lower
+        assert found == certify(problem, Point(beta, np.maximum(weights, 0.0)))
