@@ -356,6 +356,18 @@ def test_parts_of_kernels_by_their_cores_are_those_by_the_roots(monkeypatch):
     assert found.converged and found.certificate.upper == pytest.approx(other.certificate.upper, rel=2e-6)
 
 
+def test_what_a_step_aims_at_is_known_from_the_look_at_the_last():
+    problem, solver = long_problem(), kw.solvers.Lagrangian()
+    state, hits = solver.init(problem, None, 1e-3), 0
+    for _ in range(8):
+        solver.step(problem, state)
+        system = newton_cg._System(state.round, state.inner, None)
+        wanted = problem.gram.basis.rmatvec(system.residual)
+        np.testing.assert_allclose(system._aim(problem.gram), wanted, atol=1e-9 * np.abs(state.inner.image.z).max())
+        hits += np.array_equal(state.inner.known[0], system.duals)
+    assert hits
+
+
 def test_what_kernels_make_of_a_step_is_known_with_it():
     problem = long_problem()
     solver = kw.solvers.Lagrangian()

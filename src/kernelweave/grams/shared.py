@@ -26,12 +26,12 @@ SAMPLES = 1000  # on which functions are chosen and cores are found, at least
 PER_FUNCTION = 2  # of them for each function, at least
 OFFERED = 12  # functions that are looked at for each that is chosen, of small banks; large ones offer fewer of each
 CHOICE = 4  # functions to choose from for each that is chosen
-POOL = 1.5  # functions that are chosen for each column of the basis, which holds most of what they span
+POOL = 2  # functions that are chosen for each column of the basis, which holds most of what they span
 SPARE = 20  # samples on which functions are compared, beyond the functions to choose
 FITTED = 2  # samples for each column of the basis, at which kernels are written in it
 FEWEST = 300  # such samples in all, at least
-ALIKE = 16  # kernels of a kind that say for all of them which axes of a basis hold most
-SEEN = 8  # functions that are looked at for that, for each column of the basis
+ALIKE = 25  # kernels of a kind that say for all of them which axes of a basis hold most
+SEEN = 12  # functions that are looked at for that, for each column of the basis
 CUT = 1e-10  # of the largest singular value of the functions: what is below is rounding
 LEFT = 1e-8  # of its largest value: what a kernel among landmarks may have left where its factorisation ends
 FAINT = 1e-9  # share of a kernel's trace that the smallest columns of its core's root may be left out for
@@ -323,7 +323,7 @@ def _fitted(Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (s, r) -> (t,), 
     They are pivots of Q's rows, and at least as many others, spread evenly.
     """
     s, r = Q.shape
-    enough = max(int(FITTED * r), FEWEST)
+    enough = max(FITTED * r, FEWEST)
     if s <= enough:
         return np.arange(s), Q.T / s
     pivots = qr(Q.T, mode="r", pivoting=True, check_finite=False)[1]
@@ -377,7 +377,7 @@ def _part(
         sample = _drawn(job, wish, positions, count, rng)
         if wish.tol is None:
             assert wish.rank is not None
-            pool = min(int(POOL * wish.rank), sample.X.shape[0])
+            pool = min(POOL * wish.rank, sample.X.shape[0])
             offers = sample.offered(pool)
             pairs = sample.chosen(offers, pool)
         else:
@@ -403,7 +403,7 @@ def _drawn(job: Job, wish: Wish, positions: tuple[int, ...], count: int, rng: np
     """Return landmarks, and samples to choose functions on."""
     kernels, n = tuple(job.kernels[k] for k in positions), job.X.shape[0]
     Z = draw_landmarks(wish.landmarks, count, kernels, job.X, rng)
-    some = min(n, max(SAMPLES, PER_FUNCTION * max(int(POOL * (wish.rank or 0)), Z.shape[0])))
+    some = min(n, max(SAMPLES, PER_FUNCTION * max(POOL * (wish.rank or 0), Z.shape[0])))
     rows = np.arange(n) if some == n else indices(n, some, rng)
     return _Sample(job, positions, kernels, Z, job.X if some == n else take_rows(job.X, rows))
 

@@ -160,8 +160,7 @@ def _look(problem: Problem, state: LagrangianState) -> None:
     rounded = state.round.loss
     assert isinstance(rounded, RoundedLoss)
     state.beta = problem.feasible(rounded.duals(inner.f + inner.bias))
-    gram = problem.gram
-    state.q = gram.energies(state.beta) if isinstance(gram, FactorGram) else image_of(problem, state.beta).energies()
+    state.q = _energies(problem, inner, state.beta)
     rate = rounded.rate if rounded.rate.ndim == state.beta.ndim else rounded.rate[:, None]
     apart = float(xp.sum((state.beta - state.near) ** 2 / (2.0 * rate)))
     dual = float(xp.sum(loss.dual(state.beta)))
@@ -170,3 +169,13 @@ def _look(problem: Problem, state: LagrangianState) -> None:
         inner.close = max(0.1 * inner.close, NEWTON.tightest)
     state.gap = gap
     state.settled = gap <= max(SETTINGS.settled * apart, SETTINGS.enough * state.tol * abs(dual)) or inner.stuck > 0
+
+
+def _energies(problem: Problem, inner: NewtonCGState, beta: Array) -> Any:  # (m,)
+    """Return the energies of duals, whose sums in a basis the next step may ask for."""
+    gram = problem.gram
+    if not isinstance(gram, FactorGram):
+        return image_of(problem, beta).energies()
+    sums = gram.basis.rmatvec(beta)
+    inner.known = beta, sums
+    return gram.squared_norms(gram.unfold(sums))

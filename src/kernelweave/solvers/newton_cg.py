@@ -82,6 +82,7 @@ class NewtonCGState:
     barrier: Barrier | None = None  # the weights of l1 on kernels, which are then not those of the penalty followed
     hard: bool = False  # whether conjugate gradients took long enough for a factor to pay
     unjudged: int = 0
+    known: tuple[Array, Array] | None = None  # duals, and their sums in the basis
 
     @property
     def weights(self) -> np.ndarray:  # (m,)
@@ -479,7 +480,8 @@ class _System:
         self.weights = state.weights
         self.kernel = _combined(problem, self.weights)
         self.f = state.f + state.bias
-        self.residual = -problem.loss.slope(self.f) - state.beta
+        self.duals = -problem.loss.slope(self.f)
+        self.residual = self.duals - state.beta
         self._folded: Array | None = None  # what the basis makes of the solution, where it is known with it
         self.ones = _constants(problem)
         self.pulls = [problem.loss.curvature_times(self.f, one) for one in self.ones]
@@ -553,15 +555,16 @@ class _System:
         c, few = (1 if len(shape) == 1 else shape[1]), self._giving(gram.basis)
         basis = gram.basis if few is None else gram.basis.take(few)
         W = self._bent_basis(basis, c, few)
-        for pull, other in zip(self.pulls, self._shared_pulls(), strict=True):
-            pull, other = (part if few is None else part[few] for part in (pull, other))
-            W = W - _stacked(basis.rmatvec(pull))[:, None] * _stacked(basis.rmatvec(other))[None, :]
+        pulls = [_stacked(basis.rmatvec(pull if few is None else pull[few])) for pull in self.pulls]
+        for pull, row in zip(pulls, self.inverse, strict=True):
+            other = sum((float(share) * own for share, own in zip(row, pulls, strict=True)), 0.0 * pull)
+            W = W - pull[:, None] * other[None, :]
         L = lower_root(self._core(gram, c))
         inner = xp.matrix_transpose(L) @ W @ L
         solve = cholesky(inner + xp.eye(inner.shape[0], dtype=inner.dtype, device=device_of(inner)))
         if solve is None:
             return None
-        aim = _stacked(gram.basis.rmatvec(self.residual))
+        aim = self._aim(gram)
         s = L @ solve(xp.matrix_transpose(L) @ aim)
         change, self._folded = basis.matvec(_apart(s, shape)), _apart(aim - W @ s, shape)
         if few is not None:
@@ -575,12 +578,12 @@ class _System:
         rows = np.flatnonzero(self.problem.loss.curvature(self.f))
         return rows if 0 < rows.size <= SETTINGS.few * self.problem.n else None
 
-    def _shared_pulls(self) -> list[Array]:
-        """Return, for each direction of the bias, what its pull is multiplied with where the best bias is followed."""
-        return [
-            sum((float(share) * pull for share, pull in zip(row, self.pulls, strict=True)), 0.0 * self.f)
-            for row in self.inverse
-        ]
+    def _aim(self, gram: FactorGram) -> Array:  # (c r,)
+        """Return ``Q'r``, from sums that are known already where they are."""
+        known, image = self.state.known, self.state.image
+        if known is not None and isinstance(image, Tabled) and np.array_equal(known[0], self.duals):
+            return known[1] - image.z
+        return _stacked(gram.basis.rmatvec(self.residual))
 
     def _bent_basis(self, basis: FactorGram, c: int, few: np.ndarray | None) -> Array:  # (c r, c r)
         """Return ``Q' L'' Q``, from the samples that Q has."""
