@@ -352,8 +352,11 @@ def test_newton_on_the_weights_begins_where_it_is_told_to():
     y = np.sign(bank.parts[1][:, 0] * bank.parts[4][:, 0] + bank.parts[0][:, 0])
     problem = kw.Problem(bank, kw.losses.SquaredHinge().bind(y, 2.0), kw.penalties.L1())
     first = kw.solve(problem, "active-newton", tol=1e-6)
-    again = kw.solve(problem, "active-newton", tol=1e-6, start=Point(first.beta, first.weights))
-    assert again.n_iter == 1 < first.n_iter
+    start = Point(first.beta, first.weights)
+    again = kw.solve(problem, "active-newton", tol=1e-6, start=start)
+    assert again.n_iter == 0 < first.n_iter  # it is an answer
+    cold, warm = (kw.solve(problem, "active-newton", tol=1e-9, start=begin) for begin in (None, start))
+    assert 0 < warm.n_iter < cold.n_iter
 
 
 @pytest.mark.parametrize("loss", [kw.losses.Hinge(), kw.losses.Logistic(), kw.losses.Huber()])
