@@ -9,7 +9,7 @@ from ..penalties import Fixed
 from ..penalties.prox import floored
 from ..problem import Certificate, Point, Problem, Status
 from .base import Solver, centred_box, combinable, first_duals, no_gradient, unit_of
-from .sqp_records import SETTINGS, SQPState
+from .sqp_records import SETTINGS, SQPState, precision
 from .sqp_rounds import (
     chosen,
     close_round,
@@ -54,7 +54,8 @@ class SQP(Solver):
         flat = Fixed(problem.penalty.weights_of_norms(np.ones(m)))
         state = SQPState(
             centred_box(problem), flat, first_duals(problem), np.zeros((n, m)), np.zeros(m), np.ones(m, dtype=bool),
-            flat.weights(np.ones(m)), np.asarray(problem.gram.diagonal()), tol, unit_of(problem),
+            flat.weights(np.ones(m)), np.asarray(problem.gram.diagonal()), tol, precision(problem.penalty, tol),
+            unit_of(problem),
         )  # fmt: skip
         take_over(problem, state)
         if start is not None and start.any():

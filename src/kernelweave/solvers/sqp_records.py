@@ -156,6 +156,7 @@ class SQPState:
     weights: np.ndarray  # (m,)
     diagonal: np.ndarray  # (n, m)
     tol: float
+    dtype: Any  # precision of the block
     unit: float  # size of the slopes
     lower: float = -np.inf
     upper: float = np.inf
@@ -169,11 +170,7 @@ class SQPState:
     block: Block = field(init=False)
     local: Local = field(init=False)
 
-    @property
-    def dtype(self) -> Any:
-        """Precision of the block."""
-        return precision(self.tol)
 
-
-def precision(tol: float) -> Any:
-    return np.float32 if tol >= SETTINGS.fine else np.float64
+def precision(penalty: MixingPenalty, tol: float) -> Any:
+    """Return the precision of blocks: single is beyond fine tolerances and weights that grow with the energies."""
+    return np.float64 if penalty.steep or tol < SETTINGS.fine else np.float32

@@ -44,7 +44,7 @@ def largest_set(problem: Problem, tol: float) -> int:
     """Return the most samples whose combined kernel fits: all, where kernels are stored."""
     if not isinstance(problem.gram, CachedGram):
         return problem.n
-    room = SETTINGS.tables * problem.gram.own_memory / np.dtype(precision(tol)).itemsize
+    room = SETTINGS.tables * problem.gram.own_memory / np.dtype(precision(problem.penalty, tol)).itemsize
     return min(max(int(room**0.5), SETTINGS.few_rows), problem.n)
 
 
