@@ -45,7 +45,8 @@ def certify(
     problem : Problem
         What is being solved.
     point : Point
-        Duals (repaired here if they are not feasible) and kernel weights (negative ones are taken as zero).
+        Duals (repaired here if they are not feasible) and kernel weights (negative ones are taken as zero, and those of
+        products without their signs).
     trust : bool, default=False
         Take the point's running products (``q``, ``f``, ``coef_q``) as they are. For watching a fit in progress only:
         every reported certificate is computed from the kernels.
@@ -74,8 +75,9 @@ def certify(
     >>> bounds.lower <= found.certificate.upper * (1 + 1e-9) and bounds.gap < 1e-5
     True
     """
-    if not isinstance(problem.gram, ProductStack) and np.min(point.weights, initial=0.0) < 0.0:
-        point = Point(point.beta, np.maximum(point.weights, 0.0), coef=point.coef)
+    if np.min(point.weights, initial=0.0) < 0.0:
+        kept = np.abs(point.weights) if isinstance(problem.gram, ProductStack) else np.maximum(point.weights, 0.0)
+        point = Point(point.beta, kept, coef=point.coef)
     beta, q, f, errors = point.beta, point.q, point.f, NO_ERRORS
     if not trust or q is None or f is None:
         beta = problem.feasible(beta)

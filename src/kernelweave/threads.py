@@ -12,7 +12,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
@@ -41,15 +41,30 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def spread(work: Callable[[int, int], Any], size: int, entries: int) -> list[Any]:
-    """Call ``work(first, last)`` on ranges that make up ``range(size)``, on as many threads as ``entries`` pay for."""
+def spread(work: Callable[[int, int], Any], size: int, entries: int, step: int | None = None) -> list[Any]:
+    """Call ``work(first, last)`` on ranges that make up ``range(size)``, on as many threads as ``entries`` pay for.
+
+    Of several threads, each has ranges of a ``step`` at most. An error on one of them ends the others before their next
+    range, and nothing is at work any more when it is told.
+    """
     threads = min(count(), size, entries // (LARGE // 2))
     if threads < 2:
         return [work(0, size)]
+    length, over, ignored = step or size, threading.Event(), np.geterr()
+
+    def some(first: int, last: int) -> list[Any]:
+        ranges = ((begin, min(begin + length, last)) for begin in range(first, last, length))
+        with np.errstate(**ignored):
+            return [work(*ends) for ends in ranges if not over.is_set()]
+
     edges = [size * part // threads for part in range(threads + 1)]
     pool = _threads(threads)
-    others = [pool.submit(work, first, last) for first, last in pairwise(edges[1:])]
-    return [work(edges[0], edges[1]), *(other.result() for other in others)]
+    others = [pool.submit(some, first, last) for first, last in pairwise(edges[1:])]
+    try:
+        return some(edges[0], edges[1]) + [made for other in others for made in other.result()]
+    finally:
+        over.set()
+        wait(others)
 
 
 def _threads(threads: int) -> ThreadPoolExecutor:

@@ -227,7 +227,7 @@ def _filled(bank: list[Kernel], X: Any) -> np.ndarray:  # (n, n, m)
 
     if side_by_side(bank):
         with one_for_blas():
-            threads.spread(fill, len(blocks), stack.size)
+            threads.spread(fill, len(blocks), stack.size, step=1)
     else:
         fill(0, len(blocks))
     return stack

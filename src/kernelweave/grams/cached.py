@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
@@ -19,6 +20,7 @@ from .factors import refuse_infinite
 from .rounding import rounding_of
 
 PARTS = 4  # in which samples are divided for several threads
+SPARE = 0.1  # share of the memory that sums of all parts may take besides
 PIECE = 2**19  # entries of one kernel computed at a time: a matrix product pays, and they stay in the cache
 COMBINED = 2**28  # bytes of a combined kernel that are always allowed
 SQUARE = 2048  # side of the blocks in which products between two lists of samples are computed
@@ -181,16 +183,19 @@ class CachedGram(EntryGram):
         self, delta: np.ndarray, index: np.ndarray, rows: np.ndarray | None, kernels: np.ndarray
     ) -> np.ndarray:
         prepared = self._prepared if rows is None else PreparedKernels(self.kernels, self.X[rows])
-        shape = len(self.kernels), prepared.Z.shape[0], *delta.shape[1:]
+        shape = kernels.size, prepared.Z.shape[0], *delta.shape[1:]
+        place = {k: i for i, k in enumerate(kernels.tolist())}
 
         def part(matrices: Matrices) -> np.ndarray:
             found = np.zeros(shape)
             for piece, k, matrix in matrices:
-                found[k] += _dot(matrix.T, delta[piece])
+                found[place[k]] += _dot(matrix.T, delta[piece])
             return found
 
-        out = sum(self._in_parts(part, prepared, index, kernels), np.zeros(shape))
-        return np.ascontiguousarray(out[kernels].T) * self.scale[kernels]
+        out, *others = self._in_parts(part, prepared, index, kernels, 8 * math.prod(shape))
+        for other in others:
+            out += other
+        return np.ascontiguousarray(out.T) * self.scale[kernels]
 
     def combine(
         self,
@@ -313,20 +318,25 @@ class CachedGram(EntryGram):
         prepared: PreparedKernels,
         samples: np.ndarray,
         kernels: np.ndarray | None = None,
+        held: int = 0,
     ) -> list[Any]:
         """Return what ``work`` makes of the kernels of each part of ``samples``, on several threads where that is safe.
 
-        How many parts there are does not depend on the threads, so that sums of them do not either.
+        It takes ``held`` bytes for each part, which is to be little of the memory. How many parts there are does not
+        depend on the threads, so that sums of them do not either.
         """
         size = samples.size * max(prepared.Z.shape[0], 1) * (len(self.kernels) if kernels is None else kernels.size)
-        apart = size >= threads.LARGE and side_by_side(self.kernels)
+        apart = size >= threads.LARGE and side_by_side(self.kernels) and PARTS * held <= SPARE * self.memory
         edges = np.linspace(0, samples.size, PARTS + 1 if apart else 2).astype(int).tolist()
 
         def some(first: int, last: int) -> list[Any]:
             ranges = pairwise(edges[first : last + 1])
             return [work(self._pieces(prepared, samples, kernels, *ends)) for ends in ranges]
 
-        return [made for found in threads.spread(some, len(edges) - 1, size if apart else 0) for made in found]
+        if not apart:
+            return some(0, 1)
+        with threads.one_for_blas():
+            return [made for found in threads.spread(some, PARTS, size, step=1) for made in found]
 
     def _pieces(
         self, prepared: PreparedKernels, samples: np.ndarray, kernels: np.ndarray | None, first: int, last: int

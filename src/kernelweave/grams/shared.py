@@ -244,7 +244,7 @@ class _Sample:
         """Return places of kernels that stand for all, and for how many each does: in large banks some of each kind."""
         kinds: dict[Any, list[int]] = {}
         for place, kernel in enumerate(self.kernels):
-            kinds.setdefault(place if kernel.statistic is None else type(kernel), []).append(place)
+            kinds.setdefault(place if kernel.statistic is None else _kind(kernel), []).append(place)
         found: dict[int, float] = {}
         for places in kinds.values():
             few = np.unique(np.linspace(0, len(places) - 1, min(len(places), ALIKE)).astype(int))
@@ -295,6 +295,12 @@ class _Sample:
             held = np.cumsum(np.sum(root**2, axis=1)) * self.X.shape[0]
             losses.append(1.0 - held / trace if trace > 0 else np.zeros(held.size))
         return np.array(losses)
+
+
+def _kind(kernel: Kernel) -> tuple[type, ...]:
+    """Return what kernels that differ in a parameter only have in common: their class, and that of what they wrap."""
+    inner = getattr(kernel, "kernel", None)
+    return (type(kernel), *(() if inner is None else _kind(inner)))
 
 
 def _whitener(kernel: Kernel, among: Array, Z: Any, job: Job) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:

@@ -420,7 +420,7 @@ class Laplacian(_Gamma, _Unit):
         return "manhattan"
 
     def prepare(self, X: Any, Z: Any = None) -> np.ndarray:
-        return manhattan_distances(X, Z).astype(X.dtype, copy=False)
+        return _manhattan(X, Z).astype(X.dtype, copy=False)
 
     def finish(self, S: np.ndarray) -> np.ndarray:
         K = -self.gamma * S
@@ -495,7 +495,7 @@ class HistogramIntersection(Kernel):
         _check_histograms(self, X, Z)
         rows = _row_sums(X)
         S = np.add.outer(rows, rows if Z is None else _row_sums(Z))
-        S -= manhattan_distances(X, Z)  # 2 min(a, b) = a + b - |a - b|
+        S -= _manhattan(X, Z)  # 2 min(a, b) = a + b - |a - b|
         S /= 2
         return S.astype(X.dtype, copy=False)
 
@@ -509,6 +509,12 @@ class HistogramIntersection(Kernel):
     @property
     def _title(self) -> str:
         return "histogram intersection"
+
+
+def _manhattan(X: Any, Z: Any) -> np.ndarray:
+    """Return distances of samples; sparse ones out of order are copied, not put in order where they are."""
+    X, Z = (A.copy() if issparse(A) and not A.has_canonical_format else A for A in (X, Z))
+    return manhattan_distances(X, Z)
 
 
 def _row_sums(X: Any) -> np.ndarray:

@@ -59,7 +59,9 @@ def smo(
     kernel.flat[:: n + 1] += box.ridge
     steps = quadratic(kernel, gradient, beta, box.lower, box.upper, box.kink, eps, SETTINGS.budget * n)
     kernel.flat[:: n + 1] = diagonal
-    if not np.all(np.isfinite(beta)):  # duals without bounds on a kernel that rounding made indefinite
+    with np.errstate(over="ignore", invalid="ignore"):
+        bounded = np.isfinite(beta @ gradient)
+    if not bounded:  # duals without bounds on a kernel that rounding made indefinite
         raise np.linalg.LinAlgError("The kernel is indefinite by more than the loss makes up for.")
     return beta, steps < SETTINGS.budget * n
 
