@@ -19,6 +19,7 @@ import warnings
 from functools import partial
 
 import numpy as np
+from joblib import Parallel, delayed
 
 from common import Cells, load, markdown, number, options
 
@@ -240,15 +241,21 @@ def main() -> None:
     parser.add_argument("--sets", default=",".join((*SETS, *NUMBERS)), help="names by comma; empty: none")
     parser.add_argument("--splits", type=int, default=10, help="random splits of each set, ten at most (default 10)")
     parser.add_argument("--rows", default="1000,2000", help="sizes of part b; empty: none")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that make part a's cells (default 1)")
     parser.add_argument("--again", action="store_true", help="forget the cells made before")
     args = parser.parse_args()
     names = ["wine", "diabetes"] if args.fast else [name for name in args.sets.split(",") if name]
     sizes = [200] if args.fast else [int(size) for size in args.rows.split(",") if size]
     cells = Cells("choosing_fast" if args.fast else "choosing", args.cap, args.again, {})
-    for name in names:
-        for split in range(2 if args.fast else args.splits):
-            for who in regressors(1) if name in NUMBERS else contestants({"X": [0]}, 1):
-                cells.get(f"{name} | {who} | {split}", partial(compared, name, who, split))
+    missing = [
+        (name, who, split)
+        for name in names
+        for split in range(2 if args.fast else args.splits)
+        for who in (regressors(1) if name in NUMBERS else contestants({"X": [0]}, 1))
+        if f"{name} | {who} | {split}" not in cells.made
+    ]
+    for cell in Parallel(args.jobs, return_as="generator_unordered")(delayed(compared)(*one) for one in missing):
+        cells.get(f"{cell['set']} | {cell['who']} | {cell['split']}", partial(dict, cell))
     for n in sizes:
         for name in ("magic", "spambase"):
             cells.get(f"cost | {name} | {n}", partial(costs_of, name, n))

@@ -17,6 +17,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
 from itertools import combinations
 from pathlib import Path
 
@@ -663,6 +664,18 @@ def run(seeds, until=np.inf, folder=None):
     return {"counts": counts, "kinds": kinds, "bad": bad, "seconds": seconds, "slowest": slowest, "number": number}
 
 
+def run_in_processes(jobs, seeds, seconds, folder=None):
+    """Judge problems in several processes, each every so many-th of them; the counts of all together."""
+    if jobs == 1:
+        return run(seeds, time.monotonic() + seconds, folder)
+    until = time.monotonic() + seconds  # of a clock that the processes of a computer share
+    with ProcessPoolExecutor(jobs) as pool:
+        parts = list(pool.map(run, [seeds[first::jobs] for first in range(jobs)], [until] * jobs, [folder] * jobs))
+    total = {name: sum((part[name] for part in parts), start) for name, start in
+             {"counts": Counter(), "kinds": Counter(), "bad": [], "seconds": 0.0, "number": 0}.items()}  # fmt: skip
+    return {**total, "slowest": max(part["slowest"] for part in parts)}
+
+
 COLUMNS = ("converged", "not converged", "refused", *BAD)
 ASPECTS = {  # by which problems are counted, besides the task
     "representation": lambda spec: f"{spec['form']}, {spec['dtype']}",
@@ -732,15 +745,17 @@ def main():
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=0, help="problems are numbered from a million times this on")
     parser.add_argument("--first", type=int, default=0, help="number of the first problem, after the seed's own")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that judge at the same time")
     parser.add_argument("--record", help="page to add the counts to, such as docs/fuzz.md")
     parser.add_argument("--failures", help="folder for what went wrong, as tests")
     given = parser.parse_args()
     start = 1_000_000 * given.seed + given.first
-    found = run(range(start, start + 1_000_000), time.monotonic() + 60.0 * given.minutes, given.failures)
+    found = run_in_processes(given.jobs, range(start, start + 1_000_000), 60.0 * given.minutes, given.failures)
     print("\n".join(table(found["counts"])))
     print(f"{found['number']} problems, {found['seconds']:.0f} s of CPU, the slowest {found['slowest']:.1f} s")
     if given.record:
-        record(given.record, found, f"python tests/fuzz.py --minutes {given.minutes:g} --seed {given.seed}")
+        jobs = f" --jobs {given.jobs}" if given.jobs > 1 else ""
+        record(given.record, found, f"python tests/fuzz.py --minutes {given.minutes:g} --seed {given.seed}{jobs}")
     raise SystemExit(bool(found["bad"]))
 
 
