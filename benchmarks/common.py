@@ -542,6 +542,7 @@ def warm_up(solvers=("auto",), penalties=(1, 2)) -> str | None:
         for solver in solvers:
             for p in penalties:
                 our_solve(G, np.sign(X[:, 0]), 1.0, p, solver, repeat=1)
+                our_fit(G, np.sign(X[:, 0]), 1.0, p, solver, TOL)
     except ImportError:
         return "kernelweave could not be imported; install the project first."
     return None

@@ -101,13 +101,26 @@ def test_features_of_training_rows_are_those_of_new_rows(approximation, normaliz
 
 @each_some
 def test_features_of_a_kernel_are_orthogonal_and_ordered(approximation):
-    X = draw()
+    X = np.tile(draw(), (20, 1))
     made = factorise(approximation, bank_of(approximation, X), X, "trace")
+    assert made.gram.columns < 0.8 * made.gram.shape[0]
     for V in parts(made.gram):
         G = V.T @ V
         assert_allclose(G, np.diag(np.diag(G)), rtol=0, atol=1e-12 * G.max())
         assert np.all(np.diff(np.diag(G)) <= 1e-12 * G.max())
         assert np.diag(G).min() > 0
+
+
+@pytest.mark.parametrize("gamma", [1e-9, 1e-6, 1e-3, 0.1, 10.0])
+@pytest.mark.parametrize("n", [12, 400])
+def test_landmarks_give_the_kernel_as_they_see_it_whatever_its_condition(gamma, n):
+    X, kernel = draw(n), K.RBF(gamma=gamma)
+    Z = X[:10]
+    V = parts(factorise(Nystroem(rank=10, landmarks=Z), [kernel], X).gram)[0]
+    values, vectors = np.linalg.eigh(kernel(Z))
+    told = values > 1e-10 * values[-1]
+    seen = kernel(X, Z) @ vectors[:, told] / np.sqrt(values[told])
+    assert_allclose(V @ V.T, seen @ seen.T, rtol=0, atol=1e-8)
 
 
 @each_some

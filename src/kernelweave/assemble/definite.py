@@ -13,7 +13,7 @@ from ..grams.dense import kernels_first
 ASYMMETRY = 1e-6  # of a kernel's largest diagonal entry: what rounding may explain
 SLACK = 1e-8  # of a kernel's mean diagonal: the negative eigenvalue that rounding may explain
 EVEN = np.array([0.7548776662466927, 0.5698402909980532])  # whose multiples fill the unit square evenly
-CHECK_FLOPS = 1e8  # most work spent on looking for negative eigenvalues
+CHECK_FLOPS = 4e7  # most work spent on looking for negative eigenvalues
 
 
 def check_symmetric(stack: np.ndarray, names: list[str], source: str) -> None:

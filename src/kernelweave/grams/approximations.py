@@ -80,7 +80,8 @@ class Approximation(BaseEstimator, ABC):
         Returns
         -------
         Factors
-            Within each kernel the features are orthogonal and ordered by size, unless they are kept whole.
+            Within each kernel the features are orthogonal and ordered by size, unless they are kept whole or are, of
+            all kernels together, about as many as samples or more.
         """
         rng = check_random_state(random_state)
         rows, sample = (X, X.sample) if isinstance(X, Chunks) else (None, X)

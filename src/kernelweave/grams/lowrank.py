@@ -168,9 +168,12 @@ class LowRankGram(FactorGram, CombinableGram):
         return V * root[:, None]
 
     def combine(self, index: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Return ``sum_k w_k K_k`` between the chosen samples, for NumPy's features."""
-        used = self.per_column(weights)
-        V = self.features[index][:, used > 0] * np.sqrt(used[used > 0])
+        """Return ``sum_k w_k K_k`` between the chosen samples, in the precision of the weights."""
+        precision = np.result_type(weights, np.float32)
+        size = np.sqrt(self.per_column(weights)).astype(precision, copy=False)
+        used = np.flatnonzero(size)
+        V = self.features if np.array_equal(index, np.arange(self.features.shape[0])) else self.features[index]
+        V = (V if used.size == size.size else V[:, used]).astype(precision, copy=False) * size[used]
         return V @ V.T
 
     def weighted_columns(

@@ -59,7 +59,7 @@ def _recombine(problem: Problem, state: SQPState, weights: np.ndarray) -> None:
     local.weights = np.where(weights > SETTINGS.faint * weights.max(initial=0.0), weights, 0.0)
     local.formed[:] = state.block.whole
     if state.block.whole:
-        full = np.zeros(state.q.size)
+        full = np.zeros(state.q.size, dtype=state.dtype)
         full[local.kernels] = local.weights
         local.combined = combinable(problem).combine(state.block.samples, full)
 
