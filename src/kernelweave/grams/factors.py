@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from .. import threads
 from ..arrays import Array, cast, device_of, dtype_name, is_numpy, like, namespace, readable, symmetric_product, to_host
 from ..chunks import Chunks, checked
 from ..kernels import Kernel, evaluate
 from ..kernels.missing import Present, presence
+from ..kernels.vector import side_by_side
 from .base import FactorGram
 from .chunked import ChunkedGram
 from .lowrank import LowRankGram
-from .maps import Landmarks, Maps, Source, anchor, features, join, piece_rows, pieces, precision
+from .maps import CHUNK, Landmarks, Maps, Source, anchor, features, join, piece_rows, pieces, precision
 from .recomputed import RecomputedGram
 
+AHEAD = 8  # pieces of features that may be worked on at a time, at most
 CUT = 1e-10  # of the largest eigenvalue at the landmarks: what is below is rounding
 SAFE = 1e-8  # inverse of the condition down to which a triangle loses no digits that eigenvectors would keep
 NEARLY_CONSTANT = {"float64": 1e-9, "float32": 1e-4}  # share of a kernel that is not constant: too few digits are left
@@ -137,23 +140,39 @@ def _sums(
 ) -> tuple[Any, ...]:
     """Return ``V_k'V_k`` of each kernel, the sums of its diagonal, plain and by share, and of the features by share."""
     xp, ranks = namespace(share), _ranks(sources, mixes)
-    D = sum(ranks)
-    products: list[Any] = [0.0] * len(ranks)
-    sums: list[Any] = [0.0] * len(ranks)
-    center: Any = 0.0
-    for rows, piece in job.chunks(max([D, *(source.width for source in sources)]), "features"):
+    D, m = sum(ranks), len(ranks)
+
+    def look(part: tuple[slice, Any]) -> tuple[list[Array], list[Array], Array]:
+        rows, piece = part
         blocks = features(sources, mixes, piece)
-        for k, block in enumerate(blocks):
-            products[k] = products[k] + symmetric_product(cast(block, xp.float64))
-        weight = xp.stack([xp.ones_like(share[rows]), share[rows]])
+        products = [symmetric_product(cast(block, xp.float64)) for block in blocks]
+        weight, sums = xp.stack([xp.ones_like(share[rows]), share[rows]]), {}
         for source in sources:
             for place, k in enumerate(source.positions):
-                sums[k] = sums[k] + weight @ cast(source.diagonal(place, piece), xp.float64)
+                sums[k] = weight @ cast(source.diagonal(place, piece), xp.float64)
         block = join(blocks)
-        center = center + share[rows] @ cast(block, xp.float64)
         if flat is not None:
             flat[rows.start * D : rows.stop * D] = xp.reshape(cast(block, flat.dtype), (-1,))
+        return products, [sums[k] for k in range(m)], share[rows] @ cast(block, xp.float64)
+
+    width = max([D, *(source.width for source in sources)])
+    found = _each_piece(look, job, width, "features")
+    products, sums, center = next(found)
+    for more, others, middle in found:
+        products = [one + other for one, other in zip(products, more, strict=True)]
+        sums = [one + other for one, other in zip(sums, others, strict=True)]
+        center = center + middle
     return [to_host(product) for product in products], to_host(xp.stack(sums, axis=1)), to_host(center)
+
+
+def _each_piece(work: Callable[[tuple[slice, Any]], Any], job: Job, width: int, what: str) -> Iterator[Any]:
+    """Yield what work makes of pieces of the samples, in order, on several threads where that is safe and pays."""
+    several = piece_rows(job.X, width) < job.X.shape[0] and is_numpy(anchor(job.X)) and side_by_side(job.kernels)
+    if not several:
+        yield from map(work, job.chunks(width, what))
+        return
+    with threads.one_for_blas():
+        yield from threads.in_order(work, job.chunks(width, what), CHUNK, AHEAD)
 
 
 def _check_finite(job: Job, survey: _Survey) -> None:
@@ -313,8 +332,12 @@ def _rotate(flat: Array, job: Job, ranks: Sequence[int], turns: dict[int, np.nda
     new = sum(turn.shape[1] for turn in turns.values())
     if not new:
         return xp.reshape(flat[:0], (n, 0))
-    for rows, _ in job.chunks(old, "rotation"):
+
+    def turned(part: tuple[slice, Any]) -> tuple[slice, Array]:
+        rows = part[0]
         block = xp.reshape(flat[rows.start * old : rows.stop * old], (-1, old))
-        turned = join([block[:, columns] @ turn for columns, turn in moves])
-        flat[rows.start * new : rows.stop * new] = xp.reshape(turned, (-1,))
+        return rows, join([block[:, columns] @ turn for columns, turn in moves])
+
+    for rows, block in _each_piece(turned, job, old, "rotation"):
+        flat[rows.start * new : rows.stop * new] = xp.reshape(block, (-1,))  # where pieces before it were
     return xp.reshape(flat[: n * new], (n, new))
