@@ -48,6 +48,9 @@ LOSSES = {
     "survival": ["cox"],
 }
 PENALTIES = ["l1", "lp", "lp 1.1", "lp 4", "uniform", "elasticnet", "moreau-yosida", "mixed", "squared-lp", "spectral"]
+RARER = ["group", "group 4 2", "priced l1", "cubes"]  # penalties, less often
+PRODUCTS = {"spectral": 2, "cubes": 3}  # penalties of products of so many kernels
+APPROXIMATIONS = ["nystroem", "basis", "cholesky", "waves"]
 KINDS = ["gaussian", "wide", "linear", "rank one", "constant", "zero", "copy", "nearly singular", "identity", "columns"]
 SOLVERS = ["auto"] * 12 + [
     "sqp", "smo", "proximal", "ascent", "features", "newton-cg", "alternating", "silp", "simplemkl", "skm", "level",
@@ -77,7 +80,7 @@ def draw(seed):
 
     task = pick(list(LOSSES))
     wild = rng.random() < 0.5
-    return {
+    spec = {
         "seed": int(seed),
         "task": task,
         "n": int(pick([2, 3, 4, 7, 12, 20, 30, 45, 60, 100, 101, 150, 200]) if wild else rng.integers(8, 80)),
@@ -101,6 +104,11 @@ def draw(seed):
         "written": bool(rng.random() < 0.1),
         "offset": pick([0.0] * 9 + [100.0]),
     }
+    if rng.random() < 0.1:
+        spec["penalty"] = pick(RARER)
+    if spec["form"] == "samples" and rng.random() < 0.1:
+        spec["face"], spec["approximation"] = "approximated", pick(APPROXIMATIONS)
+    return spec
 
 
 def samples_of(spec):
@@ -169,10 +177,21 @@ def weights_of(spec):
 
 
 def penalty_of(spec):
-    name, m = spec["penalty"], len(spec["kinds"])
+    name, m = spec["penalty"], len(spec["kinds"]) if spec["form"] == "stack" else 3
     made = {"lp 1.1": P.Lp(1.1), "lp 4": P.Lp(4.0), "elasticnet": P.ElasticNet(0.1, 0.5), "mixed": P.Mixed(0.1, 3.0)}
     made |= {"moreau-yosida": P.MoreauYosida(a=0.3), "squared-lp": P.SquaredLp(1.5, strength=0.3), "lp": P.Lp(2.0)}
+    made |= {"priced l1": P.L1(d=prices(m)), "cubes": P.SpectralNorm(degree=3)}
+    names = [["first", "second"][g] for g in groups(m)]
+    made |= {"group": P.Group(names), "group 4 2": P.Group(names, within=4.0, between=2.0)}
     return made.get(name, P.Fixed(np.ones(m)) if name == "uniform" else name)
+
+
+def prices(m):
+    return 0.5 + np.arange(m) % 3
+
+
+def groups(m):
+    return np.arange(m) % 2
 
 
 def time_of(spec):
@@ -181,6 +200,7 @@ def time_of(spec):
     return 1.0 if named and spec["max_time"] is None else spec["max_time"]
 
 
+OF_SAMPLES = ("functions", "absent", "effects", "approximated")
 CLASSES = ("binary", "one against the rest", "joint")
 CHOSEN = {"regression": kw.MKLRegressorCV, "several targets": kw.MKLRegressorCV, "survival": kw.MKLSurvivalCV}
 CHOSEN |= dict.fromkeys(CLASSES, kw.MKLClassifierCV)
@@ -196,7 +216,7 @@ def face_of(spec):
         return face if task in CHOSEN else "plain"
     if face == "effects" and task == "outliers":  # which take no banks of effects
         return "plain"
-    return "plain" if face in ("functions", "absent", "effects") and spec["form"] != "samples" else face
+    return "plain" if face in OF_SAMPLES and spec["form"] != "samples" else face
 
 
 def near(A, B, gamma=0.1):
@@ -224,6 +244,11 @@ def estimator_of(spec):
     if face == "effects":  # banks that are never listed, and listed ones
         few = {"penalty": "l1", "approximation": "explicit"} if which % 4 else {}
         return model.set_params(kernels="effects", normalize="trace", **few)
+    if face == "approximated":
+        made = {"nystroem": kw.Nystroem(rank=20), "basis": kw.SharedBasis(rank=20), "cholesky": kw.PivotedCholesky(20)}
+        made["waves"] = kw.RandomFeatures(50)
+        bank = K.rbf(gamma=[0.1, 0.5, 1.0]) if spec["approximation"] == "waves" else known["kernels"]
+        return model.set_params(kernels=bank, approximation=made[spec["approximation"]], random_state=0)
     if face == "absent":
         return model.set_params(missing="absent", kernels=K.linear(on="each"))
     if face == "pairs of classes":
@@ -360,7 +385,17 @@ def mixing_cost(spec, u):
         case "squared-lp":
             size = (length(u, LONG(1.2)) ** 2 / LONG(0.6)) ** (LONG(1) / 3)
             return LONG(1.5) * LONG(0.3) * size**2
+        case "priced l1":
+            return np.sum(prices(u.size) * u) ** 2 / 2
+        case "group":
+            return length(in_groups(u, LONG(2)), LONG(12) / 11) ** 2 / 2
+        case "group 4 2":
+            return length(in_groups(u, LONG(8) / 5), LONG(4) / 3) ** 2 / 2
     raise NotImplementedError(spec["penalty"])
+
+
+def in_groups(u, p):
+    return np.array([length(u[groups(u.size) == g], p) for g in (0, 1)])
 
 
 def length(u, p):
@@ -379,7 +414,7 @@ def kernels_of(spec, X, model):
     else:
         stack = A[:, None, :] * A[None, :, :]
     scales = np.asarray(model.kernel_scales_, dtype=LONG)
-    if spec["penalty"] == "spectral" and scales.size > stack.shape[2]:  # the kernel that is 1 everywhere
+    if spec["penalty"] in PRODUCTS and scales.size > stack.shape[2]:  # the kernel that is 1 everywhere
         stack = np.concatenate([stack, np.ones_like(stack[:, :, :1])], axis=2)
     return stack * scales
 
@@ -459,13 +494,14 @@ def goal(spec, y, rows, j=0, count=1):
 def values_at(spec, stack, beta, bias, w, target, cost):
     """Return the objective of the model, of some multiples of it, and what rounding in float64 makes of it."""
     columns, size = (beta if beta.ndim == 2 else beta[:, None]), LONG(1)
-    if spec["penalty"] == "spectral":  # the square of one sum of kernels, whose weights cost the sum of their squares
-        stack, size, w = ((stack @ w) ** 2)[:, :, None], np.sum(w**2), np.ones(1, dtype=LONG)
+    if spec["penalty"] in PRODUCTS:  # a power of one sum of kernels, whose weights cost the sum of their powers
+        degree = PRODUCTS[spec["penalty"]]
+        stack, size, w = ((stack @ w) ** degree)[:, :, None], np.sum(w**degree), np.ones(1, dtype=LONG)
     g = np.einsum("ijk,jc->ick", stack, columns)
     q = np.maximum(np.einsum("ic,ick->k", columns, g), 0)
     f = np.einsum("ick,k->ic", g, w)
     f = f if beta.ndim == 2 else f[:, 0]
-    fixed = spec["penalty"] in ("uniform", "spectral")
+    fixed = spec["penalty"] == "uniform" or spec["penalty"] in PRODUCTS
     u = w * np.sqrt(q)
 
     def value(t):
