@@ -182,7 +182,7 @@ def _ridge(terms: DualTerms) -> float:
 def refuse_walk(problem: Problem, random_state: object) -> str | None:
     """Return why compiled passes over features in random order cannot be made, or None."""
     if factors(problem).host_features is None:
-        return "runs on NumPy features: use solver='auto', or move the features to the host."
+        return "runs on NumPy features of each kernel, held in memory: use solver='auto'."
     if not isinstance(random_state, (int, np.integer)) or random_state < 0:
         return f"takes a whole number from 0 on as random_state, not {random_state!r}."
     return None

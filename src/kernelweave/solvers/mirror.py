@@ -176,7 +176,7 @@ class Mirror(Solver):
                 return f"takes a whole number from {least} on as {name}, not {value!r}."
         loss, gram = problem.loss, problem.gram
         if isinstance(gram, FactorGram) and gram.host_features is None:
-            return "runs on NumPy features: convert X to NumPy."
+            return "runs on NumPy features of each kernel, held in memory: use solver='auto'."
         if not loss.separable:
             return f"meets samples one by one, and {loss} is no sum over samples: use solver='auto'."
         if loss.terms is not None and not np.all(np.isfinite(loss.terms.upper - loss.terms.lower)):
