@@ -19,6 +19,7 @@ import warnings
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from itertools import combinations
+from multiprocessing import get_context
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -318,7 +319,26 @@ def dressed(spec):
         X.flags.writeable = False
     made = {"frame": lambda: pd.DataFrame(X, columns=["a", "b", "c"]), "sparse": lambda: sparse.csr_array(X)}
     made |= {"objects": lambda: X.astype(object), "list": X.tolist, "fortran": lambda: np.asfortranarray(X)}
-    return made.get(spec.get("dress"), lambda: X)()
+    return on_device(made.get(spec.get("dress"), lambda: X)(), spec)
+
+
+def placed(spec, device):
+    """Return the problem with its samples on a device, which kernels that are given cannot be."""
+    form = "samples" if spec["form"] == "stack" else spec["form"]
+    return spec | {"device": device, "form": form, "dress": "array", "written": False}
+
+
+def on_device(X, spec):
+    """Return X as a tensor where the problem names a device."""
+    if "device" not in spec:
+        return X
+    import torch
+
+    return torch.as_tensor(np.asarray(X), device=spec["device"])
+
+
+def on_host(array):
+    return array.cpu().numpy() if hasattr(array, "cpu") else np.asarray(array)
 
 
 # -- an objective of our own --
@@ -413,7 +433,7 @@ def kernels_of(spec, X, model):
         stack = np.stack([np.exp(-LONG(0.1) * far), np.exp(-far), A @ A.T], axis=2)
     else:
         stack = A[:, None, :] * A[None, :, :]
-    scales = np.asarray(model.kernel_scales_, dtype=LONG)
+    scales = on_host(model.kernel_scales_).astype(LONG)
     if spec["penalty"] in PRODUCTS and scales.size > stack.shape[2]:  # the kernel that is 1 everywhere
         stack = np.concatenate([stack, np.ones_like(stack[:, :, :1])], axis=2)
     return stack * scales
@@ -429,16 +449,17 @@ def objectives(spec, model, X, y):
     cost = cost / (LONG(model.nu) * cost.sum()) if spec["task"] == "outliers" else cost * LONG(spec["C"])
     found = model.certificate()
     bounds = list(found) if isinstance(found, list) else [found]
-    coef = np.zeros((np.atleast_2d(model.dual_coef_).shape[0], n), dtype=LONG)
-    coef[:, np.asarray(model.support_)] = np.atleast_2d(model.dual_coef_)
-    weights = np.atleast_2d(model.weights_).astype(LONG)
+    duals = np.atleast_2d(on_host(model.dual_coef_))
+    coef = np.zeros((len(duals), n), dtype=LONG)
+    coef[:, on_host(model.support_)] = duals
+    weights = np.atleast_2d(on_host(model.weights_)).astype(LONG)
+    intercept = on_host(model.intercept_).astype(LONG)
     several = spec["task"] in ("joint", "several targets")
     if len(bounds) == 1 and several and coef.shape[0] > 1:
-        bias = np.asarray(model.intercept_, dtype=LONG)
-        blocks = [(bounds[0], coef[:, rows].T, bias, weights[0], goal(spec, y, rows))]
+        blocks = [(bounds[0], coef[:, rows].T, intercept, weights[0], goal(spec, y, rows))]
     else:
         blocks = [
-            (bound, coef[j, rows], LONG(model.intercept_[j]), weights[j], goal(spec, y, rows, j, len(bounds)))
+            (bound, coef[j, rows], intercept[j], weights[j], goal(spec, y, rows, j, len(bounds)))
             for j, bound in enumerate(bounds)
         ]
     for bound, beta, bias, w, target in blocks:
@@ -530,14 +551,14 @@ def faults_of(spec, model, X, y):
     if isinstance(model, kw.NonconvexMKLClassifier) or face_of(spec) == "stream":  # which have no gap, and no more yet
         names = ["weights_"]
     numbers = [getattr(model, name) for name in names]
-    if any(np.isnan(np.asarray(part, dtype=float)).any() for part in numbers):
+    if any(np.isnan(on_host(part).astype(float)).any() for part in numbers):
         found.append("NaN")
     if np.min(model.weights_) < 0 and face_of(spec) != "recipe":  # of which some have weights of either sign
         found.append("negative weight")
     says = model.decision_function if hasattr(model, "decision_function") else model.predict
-    if not np.all(np.isfinite(says(X))):
+    if not np.all(np.isfinite(on_host(says(X)))):
         found.append("decision not finite")
-    if face_of(spec) == "probability" and not np.allclose(model.predict_proba(X).sum(axis=1), 1.0):
+    if face_of(spec) == "probability" and not np.allclose(on_host(model.predict_proba(X)).sum(axis=1), 1.0):
         found.append("probabilities do not sum to one")
     if face_of(spec) == "one class":
         found.append("one class was not refused")
@@ -672,13 +693,13 @@ def as_test(spec, how, faults):
     return f"def {name}():  # {'; '.join(faults)[:90]}\n    assert fuzz.outcome({spec!r})[0] not in fuzz.BAD\n"
 
 
-def run(seeds, until=np.inf, folder=None):
+def run(seeds, until=np.inf, folder=None, device=None):
     """Judge problems until the time is up; the counts, and what went wrong."""
     counts, kinds, bad, seconds, slowest, number = Counter(), Counter(), [], 0.0, 0.0, 0
     for seed in seeds:
         if time.monotonic() > until:
             break
-        spec = draw(seed)
+        spec = draw(seed) if device is None else placed(draw(seed), device)
         how, faults, _gap, took = outcome(spec)
         if how == "refused" and spec["solver"] != "auto":
             spec = {**spec, "solver": "auto"} | ({"face": "plain"} if face_of(spec) == "solver" else {})
@@ -700,13 +721,14 @@ def run(seeds, until=np.inf, folder=None):
     return {"counts": counts, "kinds": kinds, "bad": bad, "seconds": seconds, "slowest": slowest, "number": number}
 
 
-def run_in_processes(jobs, seeds, seconds, folder=None):
+def run_in_processes(jobs, seeds, seconds, folder=None, device=None):
     """Judge problems in several processes, each every so many-th of them; the counts of all together."""
     if jobs == 1:
-        return run(seeds, time.monotonic() + seconds, folder)
+        return run(seeds, time.monotonic() + seconds, folder, device)
     until = time.monotonic() + seconds  # of a clock that the processes of a computer share
-    with ProcessPoolExecutor(jobs) as pool:
-        parts = list(pool.map(run, [seeds[first::jobs] for first in range(jobs)], [until] * jobs, [folder] * jobs))
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:  # a device is not for forks
+        shares = [seeds[first::jobs] for first in range(jobs)]
+        parts = list(pool.map(run, shares, [until] * jobs, [folder] * jobs, [device] * jobs))
     total = {name: sum((part[name] for part in parts), start) for name, start in
              {"counts": Counter(), "kinds": Counter(), "bad": [], "seconds": 0.0, "number": 0}.items()}  # fmt: skip
     return {**total, "slowest": max(part["slowest"] for part in parts)}
@@ -782,16 +804,19 @@ def main():
     parser.add_argument("--seed", type=int, default=0, help="problems are numbered from a million times this on")
     parser.add_argument("--first", type=int, default=0, help="number of the first problem, after the seed's own")
     parser.add_argument("--jobs", type=int, default=1, help="processes that judge at the same time")
+    parser.add_argument("--device", help="have samples and kernels as torch tensors there, such as cpu or cuda")
     parser.add_argument("--record", help="page to add the counts to, such as docs/fuzz.md")
     parser.add_argument("--failures", help="folder for what went wrong, as tests")
     given = parser.parse_args()
     start = 1_000_000 * given.seed + given.first
-    found = run_in_processes(given.jobs, range(start, start + 1_000_000), 60.0 * given.minutes, given.failures)
+    seeds = range(start, start + 1_000_000)
+    found = run_in_processes(given.jobs, seeds, 60.0 * given.minutes, given.failures, given.device)
     print("\n".join(table(found["counts"])))
     print(f"{found['number']} problems, {found['seconds']:.0f} s of CPU, the slowest {found['slowest']:.1f} s")
     if given.record:
-        jobs = f" --jobs {given.jobs}" if given.jobs > 1 else ""
-        record(given.record, found, f"python tests/fuzz.py --minutes {given.minutes:g} --seed {given.seed}{jobs}")
+        rest = f" --jobs {given.jobs}" if given.jobs > 1 else ""
+        rest += f" --device {given.device}" if given.device else ""
+        record(given.record, found, f"python tests/fuzz.py --minutes {given.minutes:g} --seed {given.seed}{rest}")
     raise SystemExit(bool(found["bad"]))
 
 
