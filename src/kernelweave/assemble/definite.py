@@ -72,8 +72,8 @@ def check_definite(stack: np.ndarray, names: list[str], unknown: list[int], rand
         looked = part_of(stack, index, index) if every else stack[np.ix_(index, index, places)]
         places = np.arange(places.size)
     for first in range(0, places.size, 32):
-        some = places[first : first + 32]
-        kernels = np.ascontiguousarray(np.moveaxis(looked[:, :, some], 2, 0), dtype=float)
+        some = looked[:, :, places[first : first + 32]].reshape(index.size**2, -1)
+        kernels = np.ascontiguousarray(some.T, dtype=float).reshape(-1, index.size, index.size)
         if not _are_definite(kernels, _precision(kernels, stack.dtype)):
             k = unknown[first + next(j for j, K in enumerate(kernels) if not _has_factor(K))]
             values = np.linalg.eigvalsh(stack[np.ix_(index, index, np.array([k]))][:, :, 0].astype(float))
@@ -102,7 +102,8 @@ def refuse_indefinite(name: str, least: float | None = None) -> None:
 def _are_definite(kernels: np.ndarray, dtype: np.dtype) -> bool:
     """Whether all of (b, n, n) kernels have a Cholesky factor once rounding is allowed for, which is added to them."""
     diagonal = np.einsum("kii->ki", kernels)
-    empty = ~kernels.any(axis=(1, 2))
+    empty = ~diagonal.any(axis=1)
+    empty[empty] = ~kernels[empty].any(axis=(1, 2))
     diagonal += (_slack(kernels, dtype) + empty)[:, None]  # an exact zero counts as one
     return _has_factor(kernels)
 
