@@ -129,10 +129,28 @@ def test_one_pair_of_entries_that_differ_is_seen_wherever_it_is():
             definite.check_symmetric(uneven, ["kernel 0", "kernel 1"], "X")
 
 
-def test_any_two_samples_are_apart_in_one_of_the_angles():
-    for n in (2, 10, 90, 1000, 30000):
-        apart = np.abs(np.sin(np.pi * np.arange(1, n) * definite.EVEN[:, None])).max(axis=0)
-        assert apart.min() >= 1 / n**0.5
+@pytest.mark.parametrize("first", ["samples", "kernels"])
+def test_pairs_of_entries_that_differ_by_as_much_do_not_make_up_for_one_another(rng, first):
+    for pairs in (2, 3, 10, 800):
+        stack = np.ones((41, 41, 1))
+        above = rng.permutation(np.argwhere(np.triu(np.ones((41, 41)), 1)))[:pairs]
+        stack[(*above.T, 0)] += 1e-3 * rng.choice([-1.0, 1.0], pairs)
+        if first == "kernels":
+            stack = np.moveaxis(np.ascontiguousarray(np.moveaxis(stack, 2, 0)), 0, 2)
+        with pytest.raises(ValueError, match=r"kernel 0 is not symmetric, .* differ by up to 0\.001"):
+            definite.check_symmetric(stack, ["kernel 0"], "X")
+
+
+@pytest.mark.parametrize("first", ["samples", "kernels"])
+@pytest.mark.parametrize("place", [(0, 0), (3, 1), (8, 8)])
+def test_an_entry_that_is_no_number_is_seen_wherever_it_is(first, place):
+    for wrong in (np.nan, np.inf, -np.inf):
+        stack = np.ones((9, 9, 2))
+        stack[(*place, 1)] = stack[(*place[::-1], 1)] = wrong
+        if first == "kernels":
+            stack = np.moveaxis(np.ascontiguousarray(np.moveaxis(stack, 2, 0)), 0, 2)
+        with pytest.raises(ValueError, match=r"kernel 1 holds NaN or infinity"):
+            definite.check_symmetric(stack, ["kernel 0", "kernel 1"], "X")
 
 
 @pytest.mark.parametrize("first", ["samples", "kernels"])

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 LARGE = 4_000_000  # entries from which a second thread saves more than its start costs
+PIECES = 16  # into which sums of many entries are divided
 PIECE = 100_000  # entries of a piece of work from which it may be done on another thread
 
 _pool: tuple[int, ThreadPoolExecutor] | None = None  # threads, pool
@@ -65,6 +66,18 @@ def spread(work: Callable[[int, int], Any], size: int, entries: int, step: int |
     finally:
         over.set()
         wait(others)
+
+
+def summed(work: Callable[[int, int], Any], edges: np.ndarray, entries: int) -> Any:
+    """Return the sum of ``work`` on the ranges between ``edges``, the same however many threads there are.
+
+    Floating-point sums depend on the order, so it is that of the ranges.
+    """
+
+    def some(first: int, last: int) -> list[Any]:
+        return [work(*edges[j : j + 2]) for j in range(first, last)]
+
+    return np.sum([made for part in spread(some, edges.size - 1, entries) for made in part], axis=0)
 
 
 def _threads(threads: int) -> ThreadPoolExecutor:

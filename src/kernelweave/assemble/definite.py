@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
 from sklearn.utils import check_random_state
 
-from ..grams.dense import kernels_first
+from .. import threads
+from ..grams.dense import kernels_first, part_of
 
 ASYMMETRY = 1e-6  # of a kernel's largest diagonal entry: what rounding may explain
 SLACK = 1e-8  # of a kernel's mean diagonal: the negative eigenvalue that rounding may explain
-EVEN = np.array([0.7548776662466927, 0.5698402909980532])  # whose multiples fill the unit square evenly
+LEAST = 0.25  # product of two sizes that samples are given, at least
 CHECK_FLOPS = 4e7  # most work spent on looking for negative eigenvalues
 
 
@@ -39,19 +41,24 @@ def check_symmetric(stack: np.ndarray, names: list[str], source: str) -> None:
 
 
 def _looks_symmetric(stack: np.ndarray, largest: np.ndarray) -> bool:
-    """Whether ``sum_ij K[i, j] sin(t_i - t_j)`` is next to nothing for every kernel, as it is for symmetric ones.
+    """Whether ``sum_(i < j) s_i s_j (K[i, j] - K[j, i])`` is next to nothing for every kernel.
 
-    It is summed for two angles at once, multiples of numbers that keep any two of n samples ``1 / sqrt(n)`` apart in
-    one of them at least, so that one pair of entries that differ by `ASYMMETRY` cannot hide, while rounding is far
-    from showing; they are given to the samples at random, so that many pairs will not hide either.
+    Sizes ``s`` are random numbers of either sign, so that pairs of entries that differ will not make up for one
+    another, and not near zero, so that one pair that differs by `ASYMMETRY` cannot hide, while rounding is far from
+    showing.
     """
     from ..compiled.stacks import turned, turned_of_each
 
-    n, each = stack.shape[0], kernels_first(stack)
-    angles = np.pi * np.mod(np.random.default_rng(0).permutation(n) * EVEN[:, None], 1.0)
-    turns = np.cos(angles), np.sin(angles)
-    sums = turned(stack, *turns) if each is None else turned_of_each(each, *turns)
-    return bool(np.all(np.isfinite(sums)) and np.all(np.abs(sums) <= ASYMMETRY / n**0.5 * largest))
+    n, m = stack.shape[0], stack.shape[2]
+    each, rng = kernels_first(stack), np.random.default_rng(0)
+    sizes = rng.uniform(LEAST**0.5, 1.0, n) * rng.choice([-1.0, 1.0], n)
+    if each is None:
+        edges = np.rint(np.linspace(0, n, threads.PIECES + 1)).astype(int)
+        with np.errstate(invalid="ignore"):  # infinities
+            sums = threads.summed(partial(turned, stack, sizes), edges, stack.size)
+    else:
+        sums = np.concatenate(threads.spread(partial(turned_of_each, each, sizes), m, stack.size))
+    return bool(np.all(np.isfinite(sums)) and np.all(np.abs(sums) <= min(LEAST, n**-0.5) * ASYMMETRY * largest))
 
 
 def check_definite(stack: np.ndarray, names: list[str], unknown: list[int], random_state: Any) -> bool:
@@ -62,11 +69,11 @@ def check_definite(stack: np.ndarray, names: list[str], unknown: list[int], rand
     looked, places = stack, np.array(unknown, dtype=int)
     if index.size < stack.shape[0]:  # these entries are few, unless they are those of other kernels too
         every = places.size == stack.shape[2]  # which is quicker
-        looked = stack[np.ix_(index, index)] if every else stack[np.ix_(index, index, places)]
+        looked = part_of(stack, index, index) if every else stack[np.ix_(index, index, places)]
         places = np.arange(places.size)
     for first in range(0, places.size, 32):
-        some = places[first : first + 32]
-        kernels = np.ascontiguousarray(np.moveaxis(looked[:, :, some], 2, 0), dtype=float)
+        some = looked[:, :, places[first : first + 32]].reshape(index.size**2, -1)
+        kernels = np.ascontiguousarray(some.T, dtype=float).reshape(-1, index.size, index.size)
         if not _are_definite(kernels, _precision(kernels, stack.dtype)):
             k = unknown[first + next(j for j, K in enumerate(kernels) if not _has_factor(K))]
             values = np.linalg.eigvalsh(stack[np.ix_(index, index, np.array([k]))][:, :, 0].astype(float))
@@ -95,7 +102,8 @@ def refuse_indefinite(name: str, least: float | None = None) -> None:
 def _are_definite(kernels: np.ndarray, dtype: np.dtype) -> bool:
     """Whether all of (b, n, n) kernels have a Cholesky factor once rounding is allowed for, which is added to them."""
     diagonal = np.einsum("kii->ki", kernels)
-    empty = ~kernels.any(axis=(1, 2))
+    empty = ~diagonal.any(axis=1)
+    empty[empty] = ~kernels[empty].any(axis=(1, 2))
     diagonal += (_slack(kernels, dtype) + empty)[:, None]  # an exact zero counts as one
     return _has_factor(kernels)
 

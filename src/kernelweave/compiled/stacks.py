@@ -247,28 +247,22 @@ def asymmetry(stack):
 
 
 @njit(**FAST)
-def turned(stack, cosines, sines):
-    """Sums of ``K_k[i, j] sin(t_i - t_j)`` of each kernel, for two angles ``t``: zero if it is symmetric."""
+def turned(stack, sizes, first, last):
+    """Sums of ``s_i s_j K_k[i, j]`` over j > i less those over j < i, for i from ``first`` to ``last``, each kernel.
+
+    Over all samples they are zero for symmetric kernels.
+    """
     n, m = stack.shape[0], stack.shape[2]
-    total, one, other = np.zeros((2, m)), np.empty(m), np.empty(m)
-    for i in range(n):
-        one[:], other[:], column, j = 0.0, 0.0, stack[i], 0
-        turns = sines[0, i] * cosines[0] - cosines[0, i] * sines[0]
-        more = sines[1, i] * cosines[1] - cosines[1, i] * sines[1]
-        while j + 4 <= n:
-            d0, d1, d2, d3 = turns[j], turns[j + 1], turns[j + 2], turns[j + 3]
-            c0, c1, c2, c3 = more[j], more[j + 1], more[j + 2], more[j + 3]
-            e0, e1, e2, e3 = column[j], column[j + 1], column[j + 2], column[j + 3]
+    total, row, turns = np.zeros(m), np.empty(m), sizes.copy()
+    turns[:first] *= -1.0
+    for i in range(first, last):
+        row[:], turns[i], column = 0.0, 0.0, stack[i]
+        for j in range(n):  # one after the other: memory is twice as slow where several are read side by side
+            turn, entry = turns[j], column[j]
             for k in range(m):
-                one[k] += d0 * e0[k] + d1 * e1[k] + d2 * e2[k] + d3 * e3[k]
-                other[k] += c0 * e0[k] + c1 * e1[k] + c2 * e2[k] + c3 * e3[k]
-            j += 4
-        for rest in range(j, n):
-            for k in range(m):
-                one[k] += turns[rest] * column[rest, k]
-                other[k] += more[rest] * column[rest, k]
-        total[0] += one
-        total[1] += other
+                row[k] += turn * entry[k]
+        total += sizes[i] * row
+        turns[i] = -sizes[i]
     return total
 
 
@@ -306,18 +300,15 @@ def columns_of_each(kernels, chosen, delta, index, rows, first, last, out):
 
 
 @njit(**FAST)
-def turned_of_each(kernels, cosines, sines):
-    """Sums of ``K_k[i, j] sin(t_i - t_j)`` of each kernel, for two angles ``t``."""
-    m, n = kernels.shape[:2]
-    total, cosine, sine, more, less = np.zeros((2, m)), cosines[0], sines[0], cosines[1], sines[1]
-    for k in range(m):
-        for i in range(n):
-            row, even, odd, left, right = kernels[k, i], 0.0, 0.0, 0.0, 0.0
-            for j in range(n):
-                even += cosine[j] * row[j]
-                odd += sine[j] * row[j]
-                left += more[j] * row[j]
-                right += less[j] * row[j]
-            total[0, k] += sine[i] * even - cosine[i] * odd
-            total[1, k] += less[i] * left - more[i] * right
+def turned_of_each(kernels, sizes, first, last):
+    """Return what `turned` sums up to over all samples, for the kernels from ``first`` to ``last``."""
+    total, turns = np.zeros(last - first), np.empty(sizes.size)
+    for k in range(first, last):
+        turns[:] = sizes
+        for i in range(sizes.size):
+            row, summed, turns[i] = kernels[k, i], 0.0, 0.0
+            for j in range(row.size):
+                summed += turns[j] * row[j]
+            total[k - first] += sizes[i] * summed
+            turns[i] = -sizes[i]
     return total

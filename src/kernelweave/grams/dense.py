@@ -12,8 +12,6 @@ from ..arrays import readable
 from .base import EntryGram, support_of
 from .rounding import SINGLE, looks_single
 
-PIECES = 16  # into which energies of many entries are divided
-
 
 def kernels_first(stack: np.ndarray) -> np.ndarray | None:
     """Return kernels (m, n, n) if that is how a stack (n, n, m) lies in memory, without a copy, else None."""
@@ -121,13 +119,9 @@ class DenseGram(EntryGram):
         if self.each is not None:
             part = partial(stacks.energies_of_each, self.each, beta, support)
             return np.concatenate(threads.spread(part, self.shape[1], work)) * self.scale
-        pieces = PIECES if work >= threads.LARGE else 1  # however many threads there are: sums depend on the order
+        pieces = threads.PIECES if work >= threads.LARGE else 1
         edges = np.rint(support.size * (np.arange(pieces + 1) / pieces) ** 0.5).astype(int)  # later rows are longer
-
-        def some(first: int, last: int) -> list[np.ndarray]:
-            return [stacks.energies(self.stack, beta, support, *edges[j : j + 2]) for j in range(first, last)]
-
-        return np.sum([q for part in threads.spread(some, pieces, work) for q in part], axis=0) * self.scale
+        return threads.summed(partial(stacks.energies, self.stack, beta, support), edges, work) * self.scale
 
     def decision(self, beta: np.ndarray, weights: np.ndarray) -> np.ndarray:
         from ..compiled import stacks

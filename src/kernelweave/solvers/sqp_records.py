@@ -75,7 +75,7 @@ class SQPSettings:
     trials: int = 40  #: of either
     rounding: float = 1e-13  #: relative error of a slope: a fall that cannot be told from none is taken
     golden: int = 12  #: trials of the primal's scale
-    share: float = 0.08  #: of the stored kernels' bytes that the block may take
+    share: float = 0.12  #: of the stored kernels' bytes that the block may take
     least: int = 2**25  #: bytes that it always may
     kept: int = 2**27  #: bytes of rows that are kept for the next problem on the same kernels, at most
     tables: float = 0.5  #: share of the memory that the combined kernel may take on demand; columns have the rest
