@@ -670,3 +670,13 @@ def test_rows_of_duals_that_are_zero_are_not_read(rng):
     V[beta == 0.0] = np.nan
     for dtype, close in (("float64", 1e-12), ("float32", 1e-6)):
         assert_allclose(LowRankGram(V.astype(dtype), [50]).rmatvec(beta), wanted, atol=close * np.abs(wanted).max())
+
+
+@each_dtype
+def test_sums_of_nothing_are_zero(dtype):
+    gram = LowRankGram(np.ones((5000, 50), dtype=dtype), [50])  # so many that only rows that count are read
+    assert_array_equal(gram.rmatvec(np.zeros(5000)), np.zeros(50))
+    assert_array_equal(gram.take(np.arange(0)).matvec(np.ones(50)), np.zeros(0))
+    y = np.where(np.arange(5000) % 2, 1.0, -1.0)
+    found = solve(Problem(gram, losses.Hinge().bind(y, C=1.0), penalties.Lp(2)), "ssnal")
+    assert found.converged

@@ -15,7 +15,7 @@ def rmatvec(
     beta: np.ndarray,  # (n,) or (n, c)
 ) -> np.ndarray:  # (D,) or (D, c)
     """Return ``V' beta``."""
-    totals = _fold(V, np.ascontiguousarray(beta.reshape(V.shape[0], -1)))
+    totals = _fold(V, np.ascontiguousarray(beta if beta.ndim == 2 else beta[:, None]))
     return totals.T.reshape(V.shape[1], *beta.shape[1:])
 
 
@@ -24,7 +24,7 @@ def matvec(
     z: np.ndarray,  # (D,) or (D, c)
 ) -> np.ndarray:  # (n,) or (n, c)
     """Return ``V z``."""
-    values = _lift(V, np.ascontiguousarray(z.reshape(V.shape[1], -1).T))
+    values = _lift(V, np.ascontiguousarray((z if z.ndim == 2 else z[:, None]).T))
     return values.reshape(V.shape[0], *z.shape[1:])
 
 
