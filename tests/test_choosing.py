@@ -92,6 +92,7 @@ def test_candidates_of_another_loss_are_those_of_a_grid_search_and_refitted():
     assert_allclose(model.cv_results_["mean_test_score"].reshape(expected.shape), expected, rtol=1e-6)
     one = kw.MKLClassifierCV(BANK, Cs=[2.0], candidates=tried[1:2], cv=2).fit(X, y)
     assert one.best_params_["loss"] == "squared" and one.loss == "hinge" and one.solver_ == "direct"
+    assert "loss squared" in one.summary().splitlines()[0]
     again = kw.MKLClassifier(BANK, **one.best_params_).fit(X, y)
     assert_allclose(one.decision_function(X), again.decision_function(X), rtol=1e-8, atol=1e-10)
     assert_allclose(pickle.loads(pickle.dumps(one)).decision_function(X), one.decision_function(X))

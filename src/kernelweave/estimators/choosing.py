@@ -317,6 +317,11 @@ class Choosing(MKLEstimator):
         chosen = getattr(self, "best_params_", {}).get("loss")
         return super()._make_loss() if chosen is None else make_loss(chosen)
 
+    @property
+    def _manner(self) -> str:
+        loss = self.best_params_.get("loss")
+        return super()._manner if loss is None else f"{super()._manner}, loss {loss}"
+
     def _shares_factors(self, prepared: PreparedFit) -> bool:
         """Whether problems of SVMs, one for each of several classes, would share the factors of least squares."""
         alike = len(prepared.subproblems) > 1 and all(one.rows is None for one in prepared.subproblems)

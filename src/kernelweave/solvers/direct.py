@@ -140,7 +140,8 @@ def factors_of(
         return serving[0]
     kernel = gram.combine(np.arange(shape.size), weights)
     root = np.sqrt(shape)
-    kernel /= root[:, None] * root
+    kernel /= root[:, None]
+    kernel /= root
     found = None if kept else _by_cholesky(kernel, weights, shape, first)
     if found is None:
         values, vectors = np.linalg.eigh(kernel)
