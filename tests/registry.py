@@ -146,10 +146,11 @@ ON_BANKS = ["active", "active-newton"]  # on banks that are never listed; with t
 ON_PAIRS = ["frank-wolfe"]  # on products of kernels; with tests of its own
 UNBIASED = ["ascent", "mirror", "rows"]  # for joint margins and problems without a bias; with tests of their own
 SMOOTH = ["newton-cg", "lagrangian"]  # on kernels and features of any library; with tests of their own
+EQUATIONS = ["direct"]  # at fixed weights, for least squares; with tests of its own
 APART = ["features"]  # hands features to other solvers, and takes what they take; with tests of its own
 ON_FACTORS = {name for name, solver in solvers._NAMES.items() if set(solver.needs) == {grams.FactorGram}}
 FACTORS = sorted(ON_FACTORS - set(UNBIASED))
-ELSEWHERE = {*ROUGH, *ON_BANKS, *ON_PAIRS, *UNBIASED, *SMOOTH, *APART}
+ELSEWHERE = {*ROUGH, *ON_BANKS, *ON_PAIRS, *UNBIASED, *SMOOTH, *EQUATIONS, *APART}
 SOLVERS = sorted(set(solvers._NAMES) - ELSEWHERE - ON_FACTORS)  # on kernels
 
 SPARSE_ONLY = ["level", "proximal", "qcqp", "silp", "simplemkl", "skm"]  # take no penalty but l1

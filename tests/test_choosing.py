@@ -75,6 +75,46 @@ def test_scores_of_regression_are_those_of_a_grid_search():
     assert_allclose(model.cv_results_["mean_test_score"].reshape(expected.shape), expected, rtol=1e-6)
 
 
+def test_candidates_of_another_loss_are_those_of_a_grid_search_and_refitted():
+    X, y = wine(3)
+    tried = [
+        {"penalty": "uniform"},
+        {"penalty": "uniform", "loss": "squared"},
+        {"penalty": "l1", "normalize": "dimension", "loss": "squared_hinge", "name": "rounded"},
+    ]
+    settings = {"tol": 1e-9, "psd": "trust"}
+    model = kw.MKLClassifierCV(BANK, Cs=COSTS, candidates=tried, cv=FOLDS, drop=False, **settings).fit(X, y)
+    plain = [{name: value for name, value in one.items() if name != "name"} for one in tried]
+    expected = grid(kw.MKLClassifier("precomputed", loss="hinge", **settings), stacked(X), y, plain[:1], FOLDS)
+    for one in plain[1:]:
+        more = grid(kw.MKLClassifier("precomputed", **settings), stacked(X), y, [one], FOLDS)
+        expected = np.concatenate([expected, more])
+    assert_allclose(model.cv_results_["mean_test_score"].reshape(expected.shape), expected, rtol=1e-6)
+    one = kw.MKLClassifierCV(BANK, Cs=[2.0], candidates=tried[1:2], cv=2).fit(X, y)
+    assert one.best_params_["loss"] == "squared" and one.loss == "hinge" and one.solver_ == "direct"
+    assert "loss squared" in one.summary().splitlines()[0]
+    again = kw.MKLClassifier(BANK, **one.best_params_).fit(X, y)
+    assert_allclose(one.decision_function(X), again.decision_function(X), rtol=1e-8, atol=1e-10)
+    assert_allclose(pickle.loads(pickle.dumps(one)).decision_function(X), one.decision_function(X))
+    one.set_params(candidates=["uniform"]).fit(X, y)
+    assert "loss" not in one.best_params_ and one.solver_ != "direct"
+    assert str(read_candidates(tried[1:], ["a", "b"])[0]) == "uniform, squared"
+    with pytest.raises(ValueError, match="loss"):
+        read_candidates([{"penalty": "l1", "loss": "none such"}], ["a", "b"])
+
+
+def test_least_squares_are_tried_by_default_on_several_classes_of_svms_on_stored_kernels():
+    def tried(classes, **settings):
+        X, y = wine(classes)
+        model = kw.MKLClassifierCV(BANK, Cs=[1.0], cv=2, **settings).fit(X, y)
+        return "squared loss, average by dimension" in model.cv_results_["param_candidate"]
+
+    assert tried(3)
+    assert not tried(2)
+    for settings in ({"loss": "logistic"}, {"multiclass": "joint"}, {"solver": "sqp"}, {"approximation": "nystroem"}):
+        assert not tried(3, **settings)
+
+
 @pytest.mark.parametrize("candidate", TRIED, ids=lambda one: f"{one['penalty']}-{one.get('normalize')}")
 def test_the_answer_is_that_of_an_ordinary_fit(candidate):
     X, y = wine(2)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from threading import local
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from .arrays import to_host
 from .assemble import Assembly, Fold, StoredFold, check_choice, check_cost, check_number, check_whole, fold_of, rows_of
 from .assemble.complexity import LOOK, each_on_host
 from .estimators.base import MKLEstimator, PreparedFit
+from .grams.dense import Room
 from .penalties import MixingPenalty
 from .problem import Status
 from .solvers.base import on_threads
@@ -111,7 +113,7 @@ def stability(
     """Fit to random halves of the samples, and count how often each kernel gets a weight.
 
     Kernels are computed once, on all samples; halves are parts of them, and every fit starts from the answer on all
-    samples. The estimator itself is left as it is.
+    samples at half the cost. The estimator itself is left as it is.
 
     Parameters
     ----------
@@ -160,7 +162,7 @@ def stability(
         prepared = worker._prepare(X, y, sample_weight)
         made, m = prepared.assembly, len(prepared.assembly.names)
         worker.penalty = _on_parts(worker.penalty, made, decoys)
-        starts = [worker._along(prepared, one, costs[:1])[0].beta for one in prepared.subproblems]
+        starts = [worker._along(prepared, one, 0.5 * costs[:1])[0].beta for one in prepared.subproblems]
         order = rng.permutation(prepared.targets.rows.shape[0]) if decoys else None
         job = _Job(worker, prepared, y, costs, order, starts)
         halves = _halves(prepared, worker, n_resamples, method, rng)
@@ -232,7 +234,8 @@ class _Job:
     y: Any
     costs: np.ndarray
     order: np.ndarray | None
-    starts: list[Any]
+    starts: list[Any]  # duals of all samples at half the first cost: each sample of a half stands for two
+    rooms: local = field(default_factory=local)
 
     def __call__(self, rows: np.ndarray) -> np.ndarray | None:  # (costs, m), with decoys (costs, 2 m)
         """Return the weights at each cost; None where the time was up."""
@@ -266,10 +269,16 @@ class _Job:
             return None
         return 2.0 * rows_of(self.starts[j], rows)
 
+    def _room(self) -> Room:
+        """Return this thread's memory for halves."""
+        if not hasattr(self.rooms, "own"):
+            self.rooms.own = Room((self.prepared.targets.rows.shape[0] // 2 + 1) ** 2)
+        return self.rooms.own
+
     def _fold(self, rows: np.ndarray) -> Fold:
-        fold = fold_of(self.prepared.assembly, rows, rows[:0])
         if self.order is None:
-            return fold
+            return fold_of(self.prepared.assembly, rows, rows[:0], self._room())
+        fold = fold_of(self.prepared.assembly, rows, rows[:0])
         if not isinstance(fold, StoredFold):
             raise ValueError("decoys=True needs kernels that are stored: leave approximation=None, or decoys=False.")
         other = fold_of(self.prepared.assembly, self.order[rows], rows[:0])

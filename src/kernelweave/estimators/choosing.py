@@ -31,11 +31,13 @@ from ..assemble import (
     fold_of,
     rows_of,
 )
-from ..grams.dense import Room
+from ..grams.dense import DenseGram, Room
 from ..kernels.effects import columns_together
+from ..losses import Loss, make_loss
 from ..penalties import L1, Fixed, Lp, MixingPenalty
 from ..problem import Solution
 from ..solvers.base import on_threads
+from ..solvers.choose import SETTINGS as SOLVING
 from ..threads import one_for_blas
 from ..weightings import make_mixing
 from .base import MKLEstimator, PreparedFit, intercepts, outputs_of
@@ -62,18 +64,27 @@ class Candidate:
         What it is called in tables.
     cheapest : bool, default=False
         Whether only the kernels of the least price count in scores; others may have weight where these say nothing.
+    loss : str or Loss, optional
+        What an error costs, in place of the estimator's own loss.
     """
 
     penalty: Any
     normalize: Any = "trace"
     name: str = ""
     cheapest: bool = False
+    loss: Any = None
 
     def __str__(self) -> str:
         if self.name:
             return self.name
         plain = isinstance(self.normalize, str) and self.normalize == "trace"
-        return f"{self.penalty}" if plain else f"{self.penalty}, {self.normalize}"
+        name = f"{self.penalty}" if plain else f"{self.penalty}, {self.normalize}"
+        return name if self.loss is None else f"{name}, {self.loss}"
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters of the estimator that it stands for."""
+        given = {"penalty": self.penalty, "normalize": self.normalize}
+        return given if self.loss is None else {**given, "loss": self.loss}
 
 
 AUTO = (
@@ -84,12 +95,16 @@ AUTO = (
     Candidate(L1(), TailSum(10), "l1 by tail"),
     Candidate(L1(), name="l1"),
 )
+# of several classes, which least squares tell apart about as well as machines, at the price of one factorisation
+SHARED = Candidate("uniform", EffectiveDimension(1.0), "squared loss, average by dimension", loss="squared")
 
 PRICES = {1e6: "columns alone", 10.0: "pairs at 10", 3.0: "pairs at 3", 1.0: "pairs at 1"}  # of a pair over a column
 
 
-def automatic(m: int, together: np.ndarray | None) -> list[Candidate]:
+def automatic(m: int, together: np.ndarray | None, shared: bool = False) -> list[Candidate]:
     """Return what is tried by default on m kernels; ``together`` says how many columns act in each of the effects.
+
+    ``shared`` says that several classes would share the factors of least squares.
 
     Examples
     --------
@@ -98,7 +113,8 @@ def automatic(m: int, together: np.ndarray | None) -> list[Candidate]:
     ['columns alone', 'pairs at 10', 'pairs at 3', 'pairs at 1']
     """
     if together is None:
-        return list(AUTO) if m > 1 else [Candidate("uniform")]
+        plain = list(AUTO) if m > 1 else [Candidate("uniform")]
+        return [*plain[:2], SHARED, *plain[2:]] if shared and m > 1 else plain
     if np.all(together == together[0]):
         return [Candidate(L1())]
     alone = max(PRICES)
@@ -109,7 +125,11 @@ def automatic(m: int, together: np.ndarray | None) -> list[Candidate]:
 
 
 def read_candidates(
-    given: Any, names: Sequence[str], kept: Sequence[int] | None = None, together: np.ndarray | None = None
+    given: Any,
+    names: Sequence[str],
+    kept: Sequence[int] | None = None,
+    together: np.ndarray | None = None,
+    shared: bool = False,
 ) -> list[Candidate]:
     """Return what is to be tried on kernels of these names, or say what makes no sense; ``kept`` are not zero.
 
@@ -120,7 +140,7 @@ def read_candidates(
     ['l1', 'lp, tail', 'a alone', 'b alone']
     """
     if isinstance(given, str) and given == "auto":
-        return automatic(len(names), together)
+        return automatic(len(names), together, shared)
     if isinstance(given, str) or not isinstance(given, Sequence) or not given:
         raise ValueError(
             "candidates must be 'auto', or a list of penalties or of dicts with 'penalty' and 'normalize'; got "
@@ -135,15 +155,20 @@ def read_candidates(
         elif isinstance(one, Candidate):
             found.append(one)
         elif isinstance(one, dict):
-            unknown = set(one) - {"penalty", "normalize", "name"}
+            unknown = set(one) - {"penalty", "normalize", "name", "loss"}
             if unknown or "penalty" not in one:
-                raise ValueError(f"candidates holds {one!r}: a dict has 'penalty', perhaps 'normalize' and 'name'.")
+                raise ValueError(
+                    f"candidates holds {one!r}: a dict has 'penalty', perhaps 'normalize', 'loss' and "
+                    "'name'."
+                )
             found.append(Candidate(**one))
         else:
             found.append(Candidate(one))
     for candidate in found:
         make_mixing(candidate.penalty)
         Options(candidate.normalize)
+        if candidate.loss is not None:
+            make_loss(candidate.loss)
         if isinstance(candidate.normalize, str) and candidate.normalize == "diagonal":
             raise ValueError(
                 "candidates holds normalize='diagonal', which is not a size and would need other kernels: give "
@@ -264,10 +289,11 @@ class Choosing(MKLEstimator):
             prepared = self._prepare(X, y, sample_weight)
             made = prepared.assembly
             together = None if made.bank is None else columns_together(made.bank)
-            tried = read_candidates(self.candidates, made.names, made.kept.tolist(), together)
+            shared = self._shares_factors(prepared)
+            tried = read_candidates(self.candidates, made.names, made.kept.tolist(), together, shared)
             race = self._race(prepared, tried, costs, X, y, groups)
         c, j = race.best(self.rule)
-        self.best_params_ = {"penalty": tried[c].penalty, "normalize": tried[c].normalize, "C": float(costs[j])}
+        self.best_params_ = {**tried[c].parameters(), "C": float(costs[j])}
         self.best_candidate_, self.best_score_ = str(tried[c]), float(race.scores[c, j].mean())
         self.best_index_ = c * costs.size + j
         self.cv_results_ = table_of(race, tried, costs)
@@ -285,6 +311,23 @@ class Choosing(MKLEstimator):
         if hasattr(self, "_ready") and options.normalize == "trace":
             return self._ready
         return super()._assemble(X, frame, options, targets, whole)
+
+    def _make_loss(self) -> Loss:
+        """Return the loss chosen, if one was, else the estimator's own."""
+        chosen = getattr(self, "best_params_", {}).get("loss")
+        return super()._make_loss() if chosen is None else make_loss(chosen)
+
+    @property
+    def _manner(self) -> str:
+        loss = self.best_params_.get("loss")
+        return super()._manner if loss is None else f"{super()._manner}, loss {loss}"
+
+    def _shares_factors(self, prepared: PreparedFit) -> bool:
+        """Whether problems of SVMs, one for each of several classes, would share the factors of least squares."""
+        alike = len(prepared.subproblems) > 1 and all(one.rows is None for one in prepared.subproblems)
+        stored = isinstance(prepared.assembly.gram, DenseGram) and prepared.assembly.gram.shape[0] <= SOLVING.square
+        usual = isinstance(self.loss, str) and self.loss == "hinge" and isinstance(self.solver, str)
+        return alike and stored and usual and self.solver == "auto"
 
     def _on_bank(self) -> bool:
         """Folds are cut out of kernels that are listed."""
@@ -360,7 +403,7 @@ class Choosing(MKLEstimator):
 
     def _worker(self, candidate: Candidate, job: _Job) -> MKLEstimator:
         """Return the estimator that a candidate stands for, to be fitted to a fold."""
-        worker = self._plainly().set_params(penalty=candidate.penalty, normalize=candidate.normalize)
+        worker = self._plainly().set_params(**candidate.parameters())
         given = {"kernels": "precomputed", "approximation": None} if job.stored else {}
         quiet = {"progress": False, "n_jobs": None, "probability": False}
         worker._end, known = self._end, worker.get_params(deep=False)

@@ -25,10 +25,11 @@ class MKLClassifierCV(Choosing, MKLClassifier):
         Costs to try: so many between 0.01 and 1000, or those given.
     candidates : "auto" or list, default="auto"
         Ways to weigh kernels to try, in the order in which they are preferred when level: penalties as `MKLClassifier`
-        takes them, dicts with "penalty", "normalize" and, for tables, "name"; "single" is each kernel alone. "auto" is
-        the plain average and that of kernels divided by their effective dimension, lp with p = 4/3, and l1 on kernels
-        divided by their effective dimension, by their tail, and as they are; on effects, l1 on columns alone, and with
-        pairs at ten, three and one times the price of a column.
+        takes them, dicts with "penalty", "normalize", "loss" and, for tables, "name"; "single" is each kernel alone.
+        "auto" is the plain average and that of kernels divided by their effective dimension, lp with p = 4/3, and l1
+        on kernels divided by their effective dimension, by their tail, and as they are; on effects, l1 on columns
+        alone, and with pairs at ten, three and one times the price of a column. Three classes or more of the loss
+        "hinge", each against the rest, are also told apart by least squares on the average by dimension.
     cv : int, splitter or list of (train, test), default=None
         Folds; None is five, with classes in equal shares.
     scoring : str or callable, default=None
@@ -49,7 +50,7 @@ missing, memory, random_state
     Attributes
     ----------
     best_params_ : dict
-        Penalty, normalisation and C that were chosen.
+        Penalty, normalisation and C that were chosen, and the loss of a candidate that has its own.
     best_candidate_ : str
         Name of the candidate chosen.
     best_score_ : float

@@ -86,6 +86,7 @@ class DenseGram(EntryGram):
         self._rounded = rounded
         self._last: tuple[np.ndarray, np.ndarray] | None = None  # duals and their products, of the judge's last look
         self.left: list[Any] = []  # copies of entries that solvers left for the next problem on these kernels
+        self.factors: list[Any] = []  # of their sum, for equations with other ridges
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -233,7 +234,7 @@ class DenseGram(EntryGram):
         return DenseGram(part_of(self.stack, index, index), self.scale, self._rounded)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_last": None, "left": []}
+        return {**self.__dict__, "_last": None, "left": [], "factors": []}
 
     def rescaled(self, factors: np.ndarray) -> DenseGram:
         """Return the same stack, not a copy, with each kernel times its factor."""

@@ -10,6 +10,7 @@ from .ascent import Ascent
 from .base import Solver, solve
 from .choose import choose
 from .coordinate import Coordinate
+from .direct import Direct
 from .features import Features
 from .frank_wolfe import FrankWolfe
 from .interior import Interior
@@ -30,6 +31,7 @@ __all__ = [
     "ActiveNewton",
     "Ascent",
     "Coordinate",
+    "Direct",
     "Features",
     "FrankWolfe",
     "Interior",
@@ -46,7 +48,7 @@ __all__ = [
     "solve",
 ]
 
-_ON_KERNELS = (SQP, Ascent, SMO, Proximal, NewtonCG, Lagrangian, Mirror, Features, FrankWolfe)
+_ON_KERNELS = (SQP, Ascent, SMO, Proximal, NewtonCG, Lagrangian, Mirror, Direct, Features, FrankWolfe)
 _ON_BANKS = (ActiveKernels, ActiveNewton)
 _ON_FEATURES = (Interior, SsNAL, Newton, Coordinate, Rows)
 _DEFAULT = _ON_KERNELS + _ON_FEATURES + _ON_BANKS

@@ -14,6 +14,7 @@ from .active_newton import ActiveNewton
 from .ascent import Ascent
 from .base import Solver, check_pair, factors, unit_of
 from .coordinate import Coordinate
+from .direct import Direct
 from .features import Features
 from .frank_wolfe import FrankWolfe
 from .interior import Interior
@@ -93,6 +94,8 @@ def _refuse_what_nothing_takes(problem: Problem) -> None:
 
 def _on_kernels(problem: Problem, tol: float, begun: bool) -> Solver:
     loss = problem.loss
+    if _is_linear(problem):
+        return Direct()
     if loss.smooth and (loss.several or loss.terms is None):
         return NewtonCG()
     near = begun and not problem.penalty.steep and not (loss.terms is not None and loss.terms.kinked)
@@ -103,6 +106,13 @@ def _on_kernels(problem: Problem, tol: float, begun: bool) -> Solver:
     if problem.gram.on_demand and largest_set(problem, tol) < _least_set(problem):
         return Proximal() if problem.penalty.on_simplex else SMO()
     return SQP()
+
+
+def _is_linear(problem: Problem) -> bool:
+    """Whether the duals solve linear equations of so few samples that these take no time."""
+    if problem.gram.on_demand or problem.n > SETTINGS.square or not _fits(Direct(), problem):
+        return False
+    return not _is_hard(problem, SETTINGS.huge)
 
 
 def _least_set(problem: Problem) -> int:
