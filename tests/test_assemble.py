@@ -141,6 +141,15 @@ def test_pairs_of_entries_that_differ_by_as_much_do_not_make_up_for_one_another(
             definite.check_symmetric(stack, ["kernel 0"], "X")
 
 
+def test_two_pairs_that_hardly_differ_do_not_make_up_for_one_another(rng):
+    for _ in range(200):
+        stack = np.ones((16, 16, 1))
+        above = rng.permutation(np.argwhere(np.triu(np.ones((16, 16)), 1)))[:2]
+        stack[(*above.T, 0)] += 2e-6 * rng.choice([-1.0, 1.0], 2)
+        with pytest.raises(ValueError, match=r"kernel 0 is not symmetric"):
+            definite.check_symmetric(stack, ["kernel 0"], "X")
+
+
 @pytest.mark.parametrize("first", ["samples", "kernels"])
 @pytest.mark.parametrize("place", [(0, 0), (3, 1), (8, 8)])
 def test_an_entry_that_is_no_number_is_seen_wherever_it_is(first, place):

@@ -457,6 +457,43 @@ def test_unfinished_fits_are_told_once():
     assert told[0].startswith("In 2 fits of the cross-validation the relative duality gap missed tol=1e-12")
 
 
+def test_the_loss_chosen_says_whether_there_are_odds():
+    X, y = wine(2)
+    given = {"Cs": [1.0], "cv": 2}
+    odds = kw.MKLClassifierCV(BANK, candidates=[{"penalty": "uniform", "loss": "logistic"}], **given).fit(X, y)
+    assert np.allclose(odds.predict_proba(X).sum(axis=1), 1.0)
+    least = [{"penalty": "uniform", "loss": "squared"}]
+    none = kw.MKLClassifierCV(BANK, candidates=least, loss="logistic", **given).fit(X, y)
+    with pytest.raises(AttributeError, match=r"predict_proba"):
+        none.predict_proba(X)
+
+
+def test_losses_of_candidates_are_refused_by_name():
+    X, y = wine(2)
+    with pytest.raises(ValueError, match=r"candidates holds uniform, huber, but loss='huber' is not for MKLClassifier"):
+        kw.MKLClassifierCV(BANK, candidates=[{"penalty": "uniform", "loss": "huber"}]).fit(X, y)
+    survival = kw.MKLSurvivalCV(BANK, candidates=[{"penalty": "uniform", "loss": "squared"}])
+    with pytest.raises(ValueError, match=r"candidates holds uniform, squared, and MKLSurvivalCV has one loss: leave"):
+        survival.fit(X, np.stack([np.ones(len(X)), 1.0 + np.arange(len(X))], axis=1))
+
+
+def test_a_refit_that_is_refused_leaves_a_model_that_can_be_looked_at():
+    X, y = wine(2)
+    model = kw.MKLClassifierCV(BANK, Cs=[1.0], candidates=["uniform"], cv=2).fit(X, y)
+    with pytest.raises(ValueError, match="candidates"):
+        model.set_params(candidates=[]).fit(X, y)
+    assert "MKLClassifierCV" in str(model.summary())
+
+
+def test_the_hinge_is_the_hinge_by_name_and_as_an_instance():
+    X, y = load_iris(return_X_y=True)
+    tried = [
+        kw.MKLClassifierCV(BANK, Cs=[1.0], cv=2, loss=loss).fit(X, y).cv_results_["param_candidate"].tolist()
+        for loss in ("hinge", kw.losses.Hinge())
+    ]
+    assert tried[0] == tried[1] and any("squared loss" in str(one) for one in tried[0])
+
+
 def test_reading():
     assert read_costs(3) == pytest.approx([0.01, 10**0.5, 1000.0])
     assert read_costs([3.0, 1.0, 3.0]).tolist() == [1.0, 3.0]

@@ -48,9 +48,10 @@ def test_decision_values_are_those_of_the_equations(bias, columns, even):
     assert_allclose(values, by_equations(stack, y, C, bias), atol=1e-8)
 
 
-def test_a_path_is_factored_twice_and_classes_not_again(monkeypatch):
+def test_costs_are_factored_until_eigenvectors_serve_all_and_classes_not_again(monkeypatch):
     stack, y, C = drawn()
     gram, made = kw.DenseGram(stack), []
+    monkeypatch.setattr(direct, "AS_MANY", 2)
     for name in ("cho_factor", "_by_cholesky"):
         real = getattr(direct, name)
         monkeypatch.setattr(direct, name, lambda *a, real=real, name=name, **k: made.append(name) or real(*a, **k))
@@ -61,9 +62,9 @@ def test_a_path_is_factored_twice_and_classes_not_again(monkeypatch):
             found = kw.solve(posed(gram, targets, cost * C), "direct", tol=1e-9)
             fresh = kw.solve(posed(kw.DenseGram(stack), targets, cost * C), "ascent", tol=1e-9)
             assert_allclose(found.certificate.upper, fresh.certificate.upper, rtol=1e-8)
-    assert made == ["_by_cholesky", "cho_factor", "eigh"]
+    assert made == ["_by_cholesky", "cho_factor"] * 2 + ["eigh"]
     kw.solve(posed(gram, y, C[::-1]), "direct")
-    assert made[3:] == ["_by_cholesky", "cho_factor"]  # other ridges, of which nothing is known
+    assert made[5:] == ["_by_cholesky", "cho_factor"]  # other ridges, of which nothing is known
 
 
 def test_auto_takes_equations_where_they_are_linear_and_kernels_stored():

@@ -15,6 +15,7 @@ from ..grams.dense import kernels_first, part_of
 ASYMMETRY = 1e-6  # of a kernel's largest diagonal entry: what rounding may explain
 SLACK = 1e-8  # of a kernel's mean diagonal: the negative eigenvalue that rounding may explain
 LEAST = 0.25  # product of two sizes that samples are given, at least
+UNEVEN = 1e-10  # likewise, and for each sample: what rounding may leave of the sum of a symmetric kernel
 CHECK_FLOPS = 4e7  # most work spent on looking for negative eigenvalues
 
 
@@ -44,8 +45,8 @@ def _looks_symmetric(stack: np.ndarray, largest: np.ndarray) -> bool:
     """Whether ``sum_(i < j) s_i s_j (K[i, j] - K[j, i])`` is next to nothing for every kernel.
 
     Sizes ``s`` are random numbers of either sign, so that pairs of entries that differ will not make up for one
-    another, and not near zero, so that one pair that differs by `ASYMMETRY` cannot hide, while rounding is far from
-    showing.
+    another but by rare chance, and not near zero, so that one pair that differs by `ASYMMETRY` cannot hide, while
+    rounding is far from showing.
     """
     from ..compiled.stacks import turned, turned_of_each
 
@@ -58,7 +59,8 @@ def _looks_symmetric(stack: np.ndarray, largest: np.ndarray) -> bool:
             sums = threads.summed(partial(turned, stack, sizes), edges, stack.size)
     else:
         sums = np.concatenate(threads.spread(partial(turned_of_each, each, sizes), m, stack.size))
-    return bool(np.all(np.isfinite(sums)) and np.all(np.abs(sums) <= min(LEAST, n**-0.5) * ASYMMETRY * largest))
+    limit = min(LEAST * ASYMMETRY, n**-0.5 * ASYMMETRY, n * UNEVEN)
+    return bool(np.all(np.isfinite(sums)) and np.all(np.abs(sums) <= limit * largest))
 
 
 def check_definite(stack: np.ndarray, names: list[str], unknown: list[int], random_state: Any) -> bool:

@@ -359,14 +359,18 @@ class MKLEstimator(Parts):
         return options, self._make_loss(), penalty
 
     def _make_loss(self) -> Loss:
-        """Return what ``loss`` names, or say which losses are for such targets."""
-        loss = make_loss(self.loss)
+        """Return what ``loss`` names."""
+        return self._read_loss(self.loss)
+
+    def _read_loss(self, given: Any) -> Loss:
+        """Return what is given for ``loss``, or say which losses are for such targets."""
+        loss = make_loss(given)
         loss.check_parameters()
         if set(loss.tasks) & set(self._reads):
             return loss
         known = sorted(name for name, kind in LOSSES.items() if set(kind.tasks) & set(self._reads))
         raise ValueError(
-            f"loss={self.loss!r} is not for {type(self).__name__}: choose one of {', '.join(known)}, or use "
+            f"loss={given!r} is not for {type(self).__name__}: choose one of {', '.join(known)}, or use "
             f"kw.{HOMES[loss.tasks[0]]}."
         )
 

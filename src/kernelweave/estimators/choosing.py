@@ -291,6 +291,7 @@ class Choosing(MKLEstimator):
             together = None if made.bank is None else columns_together(made.bank)
             shared = self._shares_factors(prepared)
             tried = read_candidates(self.candidates, made.names, made.kept.tolist(), together, shared)
+            self._check_losses(tried)
             race = self._race(prepared, tried, costs, X, y, groups)
         c, j = race.best(self.rule)
         self.best_params_ = {**tried[c].parameters(), "C": float(costs[j])}
@@ -315,19 +316,29 @@ class Choosing(MKLEstimator):
     def _make_loss(self) -> Loss:
         """Return the loss chosen, if one was, else the estimator's own."""
         chosen = getattr(self, "best_params_", {}).get("loss")
-        return super()._make_loss() if chosen is None else make_loss(chosen)
+        return super()._make_loss() if chosen is None else self._read_loss(chosen)
+
+    def _check_losses(self, tried: Sequence[Candidate]) -> None:
+        """Refuse losses of candidates that are not for these targets."""
+        for one in (one for one in tried if one.loss is not None):
+            if "loss" not in self.get_params(deep=False):
+                raise ValueError(f"candidates holds {one}, and {type(self).__name__} has one loss: leave 'loss' out.")
+            try:
+                self._read_loss(one.loss)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"candidates holds {one}, but {error}") from None
 
     @property
     def _manner(self) -> str:
-        loss = self.best_params_.get("loss")
+        loss = getattr(self, "best_params_", {}).get("loss")
         return super()._manner if loss is None else f"{super()._manner}, loss {loss}"
 
     def _shares_factors(self, prepared: PreparedFit) -> bool:
         """Whether problems of SVMs, one for each of several classes, would share the factors of least squares."""
         alike = len(prepared.subproblems) > 1 and all(one.rows is None for one in prepared.subproblems)
         stored = isinstance(prepared.assembly.gram, DenseGram) and prepared.assembly.gram.shape[0] <= SOLVING.square
-        usual = isinstance(self.loss, str) and self.loss == "hinge" and isinstance(self.solver, str)
-        return alike and stored and usual and self.solver == "auto"
+        usual = type(prepared.loss) is type(make_loss("hinge"))
+        return alike and stored and usual and isinstance(self.solver, str) and self.solver == "auto"
 
     def _on_bank(self) -> bool:
         """Folds are cut out of kernels that are listed."""

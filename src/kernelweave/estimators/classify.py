@@ -22,13 +22,14 @@ from .stream import Streaming
 
 def _gives_odds(clf: MKLClassifier) -> bool:
     """Whether there are probabilities; if not, say how to get them."""
-    if _is_probabilistic(clf.loss):
+    loss = getattr(clf, "best_params_", {}).get("loss", clf.loss)  # that of a candidate chosen
+    if _is_probabilistic(loss):
         if clf.multiclass == "ovo":
             raise AttributeError("predict_proba needs multiclass='ovr': votes of one against one have no odds.")
         return True
     if clf.probability:
         return True
-    raise AttributeError(f"predict_proba needs loss='logistic' or probability=True, not {clf.loss!r} alone.")
+    raise AttributeError(f"predict_proba needs loss='logistic' or probability=True, not {loss!r} alone.")
 
 
 def _is_probabilistic(loss: Any) -> bool:

@@ -13,6 +13,7 @@ from .base import Solver, centred_box, combinable
 
 ROUNDS = 5  # corrections of what rounding left of the equations, at most
 ALIKE = 1e-15  # relative difference of ridges that are the same
+AS_MANY = 10  # factors of Cholesky's take as long as eigenvectors
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Factors:
     ridge: float
     matrix: np.ndarray  # (n, n) eigenvectors, or Cholesky's lower factor
     values: np.ndarray | None = None  # (n,) None with Cholesky's factor
+    made: int = 1  # factors of this kernel so far
 
     def alike(self, weights: np.ndarray, shape: np.ndarray) -> bool:
         """Whether these are of the same kernel and ridges but for a factor."""
@@ -65,8 +67,7 @@ class DirectState:
 class Direct(Solver):
     """Linear equations for the duals of least squares at fixed weights, corrected until they hold.
 
-    Problems on the same stored kernels share the factors: those at one cost Cholesky's, those at several the
-    eigenvectors.
+    Problems on the same stored kernels share the factors: those at one cost Cholesky's, those at many the eigenvectors.
 
     Examples
     --------
@@ -131,7 +132,7 @@ def factors_of(
 ) -> Factors:
     """Return factors that serve these ridges: those that the last problem on these kernels left, or new ones.
 
-    Those of a second cost are eigenvectors, since a third is likely.
+    They are eigenvectors from where Cholesky's factors have taken as long, so that it is at most twice the best time.
     """
     shape, first = ridge / ridge[0], float(ridge[0])
     kept = [one for one in gram.factors if one.alike(weights, shape)] if isinstance(gram, DenseGram) else []
@@ -142,7 +143,8 @@ def factors_of(
     root = np.sqrt(shape)
     kernel /= root[:, None]
     kernel /= root
-    found = None if kept else _by_cholesky(kernel, weights, shape, first)
+    made = kept[0].made if kept else 0
+    found = _by_cholesky(kernel, weights, shape, first, made + 1) if made < AS_MANY else None
     if found is None:
         values, vectors = np.linalg.eigh(kernel)
         found = Factors(weights, shape, first, vectors, np.maximum(values, 0.0))
@@ -151,7 +153,9 @@ def factors_of(
     return found
 
 
-def _by_cholesky(kernel: np.ndarray, weights: np.ndarray, shape: np.ndarray, ridge: float) -> Factors | None:
+def _by_cholesky(
+    kernel: np.ndarray, weights: np.ndarray, shape: np.ndarray, ridge: float, made: int
+) -> Factors | None:
     """Return Cholesky's factor, None where rounding made the kernel indefinite by more than the ridge."""
     ridged = kernel.copy()
     ridged.flat[:: shape.size + 1] += ridge
@@ -159,4 +163,4 @@ def _by_cholesky(kernel: np.ndarray, weights: np.ndarray, shape: np.ndarray, rid
         lower = cho_factor(ridged, lower=True, overwrite_a=True, check_finite=False)[0]
     except np.linalg.LinAlgError:
         return None
-    return Factors(weights, shape, ridge, lower)
+    return Factors(weights, shape, ridge, lower, made=made)
