@@ -58,7 +58,7 @@ SOLVERS = ["auto"] * 12 + [
     "interior", "ssnal", "newton", "coordinate", "rows", "mirror", "mwu", "qcqp", "spg", "smo-mkl",
 ]  # fmt: skip
 
-OTHERS = ["frank-wolfe", "lagrangian", "active", "gfb", "gfb-merged", "mehrotra"]  # solvers, less often
+OTHERS = ["frank-wolfe", "lagrangian", "active", "gfb", "gfb-merged", "mehrotra", "direct"]  # solvers, less often
 FACES = ["plain"] * 14 + [  # estimators, and what is asked of them
     "chosen", "recipe", "recipe", "nonconvex", "boosted", "stream", "pairs of classes", "probability", "functions",
     "absent", "solver", "one class", "effects",

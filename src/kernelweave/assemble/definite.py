@@ -15,7 +15,7 @@ from ..grams.dense import kernels_first, part_of
 ASYMMETRY = 1e-6  # of a kernel's largest diagonal entry: what rounding may explain
 SLACK = 1e-8  # of a kernel's mean diagonal: the negative eigenvalue that rounding may explain
 LEAST = 0.25  # product of two sizes that samples are given, at least
-UNEVEN = 1e-10  # likewise, and for each sample: what rounding may leave of the sum of a symmetric kernel
+UNEVEN = 1e-10  # of the same, for each sample: what rounding may leave of the sum of a symmetric kernel
 CHECK_FLOPS = 4e7  # most work spent on looking for negative eigenvalues
 
 
