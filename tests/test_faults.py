@@ -174,6 +174,13 @@ def test_what_once_went_wrong_goes_well(name):
     assert np.isfinite(gap)
 
 
+def test_products_of_features_in_single_precision_do_not_wait_for_what_it_has_not():
+    spec = {**fuzz.draw(1000024993), "penalty": "spectral", "face": "pairs of classes"}
+    assert (spec["form"], spec["dtype"], spec["max_time"]) == ("features", "float32", None)
+    how, faults, _, seconds = fuzz.outcome(spec)
+    assert how == "converged" and seconds < 8.0, (faults, seconds)  # it was 20
+
+
 @pytest.mark.parametrize("C", [1.0, 4e5, 1e8])
 def test_duals_of_survival_sum_to_zero_however_large_the_masses_that_they_are_left_of(C):
     rng = np.random.default_rng(0)

@@ -38,6 +38,7 @@ class FrankWolfeSettings:
     many: int = 5000  #: steps of a solver on products of features, at most
     spent: float = 1e-6  #: relative gap of an SVM that did not get there from which the next are trained on features
     least_gap: float = 1e-11  #: relative gap below which solvers of SVMs are not asked to go
+    rounding: float = 1e-13  #: relative difference of energies that says nothing
     trim: float = 1e-6  #: share of a kernel below which it gets weight zero in the end
 
 
@@ -204,7 +205,8 @@ def _energy(energies: Energies, weights: np.ndarray) -> float:
 def _move(problem: Problem, state: FrankWolfeState) -> None:
     """Go on from the weights tried, or back from them and on with more care."""
     anchor, degree = state.anchor, _products(problem).degree
-    if anchor is not None and _energy(state.energies, anchor) > _energy(state.energies, state.weights):
+    here = (1.0 + SETTINGS.rounding) * _energy(state.energies, state.weights)
+    if anchor is not None and _energy(state.energies, anchor) > here:
         state.power = min(SETTINGS.power, SETTINGS.fall * state.power)  # seen from the anchor, the objective rises here
     else:
         floor = SETTINGS.floor * state.tol / state.weights.size

@@ -11,7 +11,7 @@ from ..arrays import Array, cholesky, device_of, like, namespace, scatter
 from ..grams import FactorGram
 from ..losses.base import DualTerms
 from ..penalties.base import MixingPenalty
-from ..problem import Point, Problem
+from ..problem import Certificate, Point, Problem, Status
 from .base import Solver, factors
 from .reduced import slope_unit
 
@@ -35,6 +35,8 @@ class SsNALSettings:
     balance: float = 1e-15  #: of the sum of all bounds: error of the duals' sum that counts as none
     trials: int = 100  #: steps of the search for the bias
     search: int = 40  #: steps of a line search
+    longest: int = 100  #: steps after which a round is cut off
+    cuts: int = 5  #: rounds cut off one after the other after which floating point has no more to give
 
 
 SETTINGS = SsNALSettings()
@@ -61,6 +63,8 @@ class SsNALState:
     norms: np.ndarray = field(init=False)  # (m,) of the blocks of x
     weights: np.ndarray = field(init=False)  # (m,)
     settled: bool = False
+    steps: int = 0  # of this round
+    cuts: int = 0  # rounds cut off up to the last one
 
 
 class SsNAL(Solver):
@@ -112,6 +116,7 @@ class SsNAL(Solver):
     def step(self, problem: Problem, state: SsNALState) -> bool:
         if state.settled:
             state.alpha, state.sharpness = state.p, min(SETTINGS.growth * state.sharpness, SETTINGS.sharpest)
+            state.steps = 0
             _probe(problem, state)
         dx, slip = _direction(problem, state)
         df = factors(problem).matvec(dx)
@@ -122,7 +127,15 @@ class SsNAL(Solver):
             state.sharpness = max(state.sharpness / SETTINGS.growth**2, SETTINGS.bluntest)
             _probe(problem, state)
         state.settled |= t == 0
+        state.steps += 1
+        if state.settled:
+            state.cuts = 0
+        elif state.steps >= SETTINGS.longest:
+            state.settled, state.cuts = True, state.cuts + 1
         return state.settled
+
+    def adapt(self, problem: Problem, state: SsNALState, certificate: Certificate) -> Status | None:
+        return Status.STALLED if state.cuts >= SETTINGS.cuts else None
 
     def read(self, problem: Problem, state: SsNALState) -> Point:
         gram = factors(problem)
