@@ -27,6 +27,7 @@ from kernelweave.assemble.memory import _of_container
 from kernelweave.compiled import cache_folder
 from kernelweave.grams.rounding import SINGLE, indefinite, rounding_of
 from kernelweave.problem import Status
+from kernelweave.solvers import base
 
 BANK = K.rbf(gamma=[0.1, 1.0, 10.0])
 COLUMNS = K.linear(on="each")
@@ -179,6 +180,17 @@ def test_products_of_features_in_single_precision_do_not_wait_for_what_it_has_no
     assert (spec["form"], spec["dtype"], spec["max_time"]) == ("features", "float32", None)
     how, faults, _, seconds = fuzz.outcome(spec)
     assert how == "converged" and seconds < 8.0, (faults, seconds)  # it was 20
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_solves_that_come_after_one_that_was_too_slow_are_given_half_the_time(monkeypatch):
+    monkeypatch.setattr(base, "WAIT", 0.1)
+    spec = {**fuzz.draw(1003004392), "face": "plain"}
+    with base.one_of_many():
+        for share in (0.5, 0.25):
+            assert "too slowly" in fuzz.fitted(spec)[0].status_
+            assert base._NOW.patience == share
+    assert base._NOW.patience is None
 
 
 @pytest.mark.parametrize("C", [1.0, 4e5, 1e8])

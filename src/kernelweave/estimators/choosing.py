@@ -36,7 +36,7 @@ from ..kernels.effects import columns_together
 from ..losses import Loss, make_loss
 from ..penalties import L1, Fixed, Lp, MixingPenalty
 from ..problem import Solution
-from ..solvers.base import on_threads
+from ..solvers.base import on_threads, one_of_many
 from ..solvers.choose import SETTINGS as SOLVING
 from ..threads import one_for_blas
 from ..weightings import make_mixing
@@ -292,7 +292,8 @@ class Choosing(MKLEstimator):
             shared = self._shares_factors(prepared)
             tried = read_candidates(self.candidates, made.names, made.kept.tolist(), together, shared)
             self._check_losses(tried)
-            race = self._race(prepared, tried, costs, X, y, groups)
+            with one_of_many():
+                race = self._race(prepared, tried, costs, X, y, groups)
         c, j = race.best(self.rule)
         self.best_params_ = {**tried[c].parameters(), "C": float(costs[j])}
         self.best_candidate_, self.best_score_ = str(tried[c]), float(race.scores[c, j].mean())
