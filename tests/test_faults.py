@@ -189,8 +189,8 @@ def test_solves_that_come_after_one_that_was_too_slow_are_given_half_the_time(mo
     with base.one_of_many():
         for share in (0.5, 0.25):
             assert "too slowly" in fuzz.fitted(spec)[0].status_
-            assert base._NOW.patience == share
-    assert base._NOW.patience is None
+            assert base._NOW.share == share
+    assert base._NOW.share is None
 
 
 @pytest.mark.parametrize("C", [1.0, 4e5, 1e8])

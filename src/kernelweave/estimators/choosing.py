@@ -158,8 +158,7 @@ def read_candidates(
             unknown = set(one) - {"penalty", "normalize", "name", "loss"}
             if unknown or "penalty" not in one:
                 raise ValueError(
-                    f"candidates holds {one!r}: a dict has 'penalty', perhaps 'normalize', 'loss' and "
-                    "'name'."
+                    f"candidates holds {one!r}: a dict has 'penalty', perhaps 'normalize', 'loss' and 'name'."
                 )
             found.append(Candidate(**one))
         else:

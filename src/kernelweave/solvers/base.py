@@ -36,7 +36,7 @@ EXTRA = 30  # judgements that it may take from the gap asked for to there
 WAIT, WAIT_EACH = 5.0, 2e-6  # seconds of CPU, in all and for each entry of the kernels, that "auto" takes in any case
 LOOKS = 10  # judgements before which no rate is known
 FAR = 10.0  # times tol: the gap of a start beyond which no other scale is expected to make it an answer
-LEAST_PATIENCE = 0.1  # share of that time that solves are given which come after some that were too slow
+LEAST_SHARE = 0.1  # share of that time that solves are given which come after some that were too slow
 LONGER = 1.0  # times what it took so far that is still worth waiting for
 PATIENCE = 100  # judgements without a gap one per cent better after which a solver is taken to be at its end
 
@@ -58,12 +58,12 @@ def until(end: float, halt: Event | None = None) -> Iterator[None]:
 @contextmanager
 def one_of_many() -> Iterator[None]:
     """Let each solve within that was too slow to be waited for halve the time that the next are given to show it."""
-    before = getattr(_NOW, "patience", None)
-    _NOW.patience = 1.0
+    before = getattr(_NOW, "share", None)
+    _NOW.share = 1.0
     try:
         yield
     finally:
-        _NOW.patience = before
+        _NOW.share = before
 
 
 def late() -> bool:
@@ -563,13 +563,13 @@ def solve_quietly(
         duals = problem.feasible(problem.gram.asarray(duals))
     run = _Run(problem, chosen, callbacks, _bar(progress))
     if isinstance(solver, str) and solver == "auto" and max_time is None:
-        patience = getattr(_NOW, "patience", None) or 1.0
-        run.waits = patience * (WAIT + WAIT_EACH * float(problem.n) ** 2 * problem.gram.shape[1])
+        share = getattr(_NOW, "share", None) or 1.0
+        run.waits = share * (WAIT + WAIT_EACH * float(problem.n) ** 2 * problem.gram.shape[1])
     try:
         with one_for_blas(), until(np.inf if max_time is None else run.began + max_time):
             status = run.go(duals, weights, tol, max_iter)
-            if status is Status.SLOW and getattr(_NOW, "patience", None) is not None:
-                _NOW.patience = max(0.5 * _NOW.patience, LEAST_PATIENCE)
+            if status is Status.SLOW and getattr(_NOW, "share", None) is not None:
+                _NOW.share = max(0.5 * _NOW.share, LEAST_SHARE)
             if run.state is not None:
                 chosen.leave(problem, run.state)
     except KeyboardInterrupt:
