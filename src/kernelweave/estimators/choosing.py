@@ -459,14 +459,22 @@ class Judge:
         scoring = estimator.scoring
         if scoring is not None and not isinstance(scoring, str) and not callable(scoring):
             raise ValueError(f"scoring must be one name or one callable, by which to choose; got {scoring!r}.")
-        self.score = check_scoring(estimator._plain(), scoring)
+        self.name, self.score = scoring, check_scoring(estimator._plain(), scoring)
         metric = getattr(self.score, "_score_func", None)
         self.weighted = scoring is None or (metric is not None and has_weight(metric))
 
     def __call__(self, model: MKLEstimator, X: Any, y: Any, weight: Any) -> float:
         even = bool(namespace(weight).all(weight == weight[0]))
         extra = {} if even or not self.weighted else {"sample_weight": weight}
-        return float(self.score(model, X, y, **extra))
+        try:
+            return float(self.score(model, X, y, **extra))
+        except AttributeError as error:
+            if hasattr(model, "predict_proba") or not is_classifier(model):
+                raise
+            raise ValueError(
+                f"scoring={self.name!r} asks for odds, which loss={model.loss!r} does not have while candidates are "
+                "compared: use loss='logistic', or a scoring of classes or decision values."
+            ) from error
 
 
 def has_weight(metric: Any) -> bool:
