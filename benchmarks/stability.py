@@ -4,13 +4,15 @@ Part a. Synthetic data, --repeats times: 200 samples, 20 columns, of which three
 l1. A kernel of any other column that is selected (in three quarters of 50 halves) is a false selection; the bound is
 what `kw.stability` states.
 
-Part b. CPU seconds of 50 halves beside one fit to all samples, which includes computing the kernels, as a choice would.
+Part b. CPU seconds of 50 halves beside one fit to all samples, which includes computing the kernels, as a choice would;
+the best of three each.
 """
 
 from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 
@@ -47,12 +49,18 @@ def cost(n: int, C: float) -> dict:
     """CPU seconds of a fit and of 50 halves."""
     X, y = made(n, 20, 0)
     model = kw.MKLClassifier(K.rbf(gamma=0.3, on="each"), C=C)
-    begun = time.process_time()
-    model.fit(X, y)
-    one = time.process_time() - begun
-    begun = time.process_time()
-    kw.stability(model, X, y, random_state=0)
-    return {"n": n, "C": C, "fit": one, "halves": time.process_time() - begun}
+    one, all_of = least(lambda: model.fit(X, y)), least(lambda: kw.stability(model, X, y, random_state=0))
+    return {"n": n, "C": C, "fit": one, "halves": all_of}
+
+
+def least(work: Callable[[], object]) -> float:
+    """CPU seconds of the best of three; the first at a size takes up memory, which can cost more than a fit."""
+    spent = []
+    for _ in range(3):
+        begun = time.process_time()
+        work()
+        spent.append(time.process_time() - begun)
+    return min(spent)
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from threading import local
 from typing import Any
@@ -242,7 +243,7 @@ class _Job:
         whole, worker = self.prepared, self.worker
         fold = self._fold(rows)
         y = rows_of(self.y, to_host(whole.targets.rows)[rows])
-        part = clone(worker)._prepare_fold(fold, y, rows_of(whole.targets.weight, rows))
+        part = copy(worker)._prepare_fold(fold, y, rows_of(whole.targets.weight, rows))
         walks = [
             worker._along(part, one, self.costs, self._start(j, rows, one)) for j, one in enumerate(part.subproblems)
         ]

@@ -165,4 +165,4 @@ def rows_of(values: Any, rows: np.ndarray) -> Any:
     """Return some entries of targets or weights of any kind, or of an array, by position."""
     if is_foreign(values):
         return namespace(values).take(values, like(values, rows, "int64"), axis=0)
-    return _safe_indexing(values, rows)
+    return values[rows] if isinstance(values, np.ndarray) else _safe_indexing(values, rows)

@@ -7,9 +7,14 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from .prefetch import prefetch
+
 # No signatures: stacks come as float32 or float64, writable or not, and each kind is compiled when first met.
 FAST: Any = {"cache": True, "nogil": True, "fastmath": {"contract", "reassoc"}}
 CHUNK = 32768  # doubles of the output kept in the second-level cache while columns stream by
+AHEAD = 12  # samples ahead for which entries are asked for
+FETCHED = 512  # bytes of one entry of all kernels up to which that pays
+LINE = 64  # bytes of a cache line
 TILE = 64  # rows worked on together where a kernel is turned over
 QUICK: Any = {**FAST, "fastmath": {*FAST["fastmath"], "nnan", "nsz"}}  # for loops that look for the least or the most
 
@@ -228,6 +233,23 @@ def block(stack, index, kernels, scale):
             for k in range(a):
                 out[r, k, c] = stack[index[r], index[c], kernels[k]] * scale[kernels[k]]
     return out
+
+
+@njit(**FAST)
+def cut(stack, rows, columns, out):
+    """Leave in ``out`` the kernels between some samples and others."""
+    size, m = stack.shape[2] * stack.itemsize, stack.shape[2]
+    for r in range(rows.size):
+        source, target = stack[rows[r]], out[r]
+        base = source.ctypes.data
+        for c in range(columns.size):
+            if size <= FETCHED and c + AHEAD < columns.size:
+                place = base + columns[c + AHEAD] * size
+                for line in range(0, size, LINE):
+                    prefetch(place + line)
+            entry, copied = source[columns[c]], target[c]
+            for k in range(m):
+                copied[k] = entry[k]
 
 
 @njit(**FAST)

@@ -11,11 +11,8 @@ import numpy as np
 from numba import njit
 
 from .prefetch import prefetch
-from .stacks import FAST, QUICK, add_columns, weighted_columns
+from .stacks import AHEAD, FAST, FETCHED, LINE, QUICK, add_columns, weighted_columns
 
-AHEAD = 12  # samples ahead for which entries are asked for
-FETCHED = 512  # bytes of one entry of all kernels up to which that pays
-LINE = 64  # bytes of a cache line
 TOGETHER = 1024  # samples among which pairs are taken at a time
 REMNANT = float(np.finfo(np.float32).tiny)  # least number with all digits of single precision
 ROUGH = 0.25  # share of the violation to which that is done

@@ -45,7 +45,13 @@ def part_of(
     if kernels is not None:
         return np.moveaxis(kernels[:, rows[:, None], columns], 0, 2)
     shape = (rows.size, columns.size, stack.shape[2])
-    out = np.empty(shape, dtype=stack.dtype) if room is None else room.empty(shape, stack.dtype)
+    if room is not None:
+        from ..compiled import stacks
+
+        out = room.empty(shape, stack.dtype)
+        stacks.cut(stack, rows, columns, out)
+        return out
+    out = np.empty(shape, dtype=stack.dtype)
     for entries, row in zip(out, rows, strict=True):  # much quicker than all at once
         np.take(stack[row], columns, axis=0, out=entries, mode="clip")  # which leaves out a copy
     return out

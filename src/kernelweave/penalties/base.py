@@ -155,6 +155,8 @@ class MixingPenalty(BaseEstimator):
 
 def per_kernel(value: Any, m: int, name: str) -> np.ndarray:
     """Return ``value`` as one positive number per kernel, or refuse it by name."""
+    if isinstance(value, int | float) and 0.0 < value < np.inf:  # asked for several times in every step
+        return np.full(m, float(value))
     try:
         array = np.asarray(value, dtype=float)
     except (TypeError, ValueError):

@@ -104,8 +104,12 @@ class EntropicProx(ProximalStage):
     Smooth, with no kernel ever quite out, so Newton's method follows it well.
     """
 
+    def __init__(self, center: np.ndarray, tau: float, unit_prices: np.ndarray):
+        super().__init__(center, tau, unit_prices)
+        self.depths = np.log(center)  # asked for many times in a step
+
     def _exponents(self, q: np.ndarray) -> np.ndarray:
-        return np.log(self.center) + 0.5 * self.tau * self.costs(q)
+        return self.depths + 0.5 * self.tau * self.costs(q)
 
     def shares(self, q: np.ndarray) -> np.ndarray:
         exponents = self._exponents(q)
@@ -137,11 +141,11 @@ class EntropicProx(ProximalStage):
         """
         from scipy.special import wrightomega
 
-        steep = np.log(self.tau) + np.log(np.maximum(self.unit_prices * u**2, TINY)) - 2.0 * np.log(self.center)
+        steep = np.log(self.tau) + np.log(np.maximum(self.unit_prices * u**2, TINY)) - 2.0 * self.depths
         level = 0.5 * float(self.center @ np.exp(np.minimum(steep, HIGH)))
         for _ in range(LEVELS):
             pull = wrightomega(steep + 2.0 * level).real
-            exponents = np.log(self.center) + 0.5 * pull - level
+            exponents = self.depths + 0.5 * pull - level
             top = float(exponents.max())
             raised = np.exp(exponents - top)
             excess = top + float(np.log(raised.sum()))
