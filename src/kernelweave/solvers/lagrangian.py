@@ -29,8 +29,6 @@ class LagrangianSettings:
     enough: float = 0.05  #: share of the gap asked for at which it is in any case
     slow: float = 0.5  #: share of its gap that a step leaves of a round after which the next is solved more closely
     patience: int = 6  #: steps without any fall after which that is the end
-    promising: float = 3.0  #: times tol: gap, as the round sees it, from which on the judge is asked after a round
-    unjudged: int = 2  #: rounds without a judgement, at most
     nearer: float = 0.5  #: share of the gap at which the judge was last asked within a round for asking again
 
 
@@ -55,7 +53,6 @@ class LagrangianState:
     stuck: int = 0
     width: float = np.inf  # the gap that the judge is likely to find, as a share of the objective
     asked: float = np.inf  # the same when it was last asked within a round
-    unjudged: int = 0  # rounds
 
 
 class Lagrangian(Solver):
@@ -180,20 +177,15 @@ def _look(problem: Problem, state: LagrangianState) -> None:
 
 
 def _is_worth_judging(problem: Problem, state: LagrangianState) -> bool:
-    """Whether the gap is likely to be small enough already, or a round is over and no longer far from that."""
+    """Whether a round is over, or the gap is likely to be small enough already."""
     inner = state.inner
     assert inner is not None
-    if inner.stuck or inner.penalty is not problem.penalty:  # whose stages end by what the judge says
+    if state.settled or inner.penalty is not problem.penalty:  # whose stages end by what the judge says
+        state.asked = np.inf
         return state.settled
-    if not state.settled:
-        near = state.width <= min(state.tol, SETTINGS.nearer * state.asked)
-        state.asked = state.width if near else state.asked
-        return near
-    state.unjudged += 1
-    if state.width > SETTINGS.promising * state.tol and state.unjudged <= SETTINGS.unjudged:
-        return False
-    state.unjudged, state.asked = 0, np.inf
-    return True
+    near = state.width <= min(state.tol, SETTINGS.nearer * state.asked)
+    state.asked = state.width if near else state.asked
+    return near
 
 
 def _energies(problem: Problem, inner: NewtonCGState, beta: Array) -> Any:  # (m,)
