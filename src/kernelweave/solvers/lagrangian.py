@@ -29,6 +29,7 @@ class LagrangianSettings:
     enough: float = 0.05  #: share of the gap asked for at which it is in any case
     slow: float = 0.5  #: share of its gap that a step leaves of a round after which the next is solved more closely
     patience: int = 6  #: steps without any fall after which that is the end
+    nearer: float = 0.5  #: share of the gap at which the judge was last asked within a round for asking again
 
 
 SETTINGS = LagrangianSettings()
@@ -50,6 +51,8 @@ class LagrangianState:
     settled: bool = False
     turned: bool = False  # whether the weights begin a new stage, so that the next round is no sharper
     stuck: int = 0
+    width: float = np.inf  # the gap that the judge is likely to find, as a share of the objective
+    asked: float = np.inf  # the same when it was last asked within a round
 
 
 class Lagrangian(Solver):
@@ -117,7 +120,7 @@ class Lagrangian(Solver):
         if inner.penalty.fixed and not problem.penalty.fixed:
             take_stage(state.round, inner)
         _look(problem, state)
-        return state.settled
+        return _is_worth_judging(problem, state)
 
     def read(self, problem: Problem, state: LagrangianState) -> Point:
         inner = state.inner
@@ -165,10 +168,24 @@ def _look(problem: Problem, state: LagrangianState) -> None:
     apart = float(xp.sum((state.beta - state.near) ** 2 / (2.0 * rate)))
     dual = float(xp.sum(loss.dual(state.beta)))
     gap = inner.value - (dual - apart - inner.penalty.value(state.q))
+    upper = problem.penalty.cost(inner.weights, inner.q)(1.0) + problem.total_loss(inner.f, inner.bias)
+    state.width = (upper - dual + problem.penalty.value(state.q)) / max(abs(upper), 1e-300)
     if gap > SETTINGS.slow * state.gap or inner.stuck:
         inner.close = max(0.1 * inner.close, NEWTON.tightest)
     state.gap = gap
     state.settled = gap <= max(SETTINGS.settled * apart, SETTINGS.enough * state.tol * abs(dual)) or inner.stuck > 0
+
+
+def _is_worth_judging(problem: Problem, state: LagrangianState) -> bool:
+    """Whether a round is over, or the gap is likely to be small enough already."""
+    inner = state.inner
+    assert inner is not None
+    if state.settled or inner.penalty is not problem.penalty:  # whose stages end by what the judge says
+        state.asked = np.inf
+        return state.settled
+    near = state.width <= min(state.tol, SETTINGS.nearer * state.asked)
+    state.asked = state.width if near else state.asked
+    return near
 
 
 def _energies(problem: Problem, inner: NewtonCGState, beta: Array) -> Any:  # (m,)
