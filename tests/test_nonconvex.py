@@ -31,6 +31,7 @@ from kernelweave.estimators.nonconvex import MODELS, SLOW, Walk
 from kernelweave.penalties import SpectralNorm
 from kernelweave.problem import Stationarity, Status
 from kernelweave.solvers import svm
+from kernelweave.solvers.base import too_slow
 
 BANK = K.rbf(gamma=[0.05, 0.5]) + K.linear()
 each_model = pytest.mark.parametrize("model", MODELS)
@@ -470,3 +471,24 @@ def test_a_descent_that_hardly_descends_is_ended():
     assert not walk.slow()  # the first of the last twenty-one was still one of those
     walk.history.upper.append(walk.history.upper[-1])
     assert walk.slow()
+
+
+def test_a_descent_that_would_take_too_long_is_ended_and_told(data, monkeypatch):
+    monkeypatch.setattr("kernelweave.estimators.nonconvex.WAIT", 0.0)
+    monkeypatch.setattr("kernelweave.estimators.nonconvex.WAIT_EACH", 0.0)
+    with pytest.warns(
+        ConvergenceWarning, match=r"not reached: .* too slowly to wait for: raise tol, or say in max_time"
+    ):
+        fitted = made("gmkl", tol=1e-5).fit(*data)
+    assert fitted.status_ == Status.LONG.value
+    assert np.all(np.diff(fitted.history_.upper) < 0)
+    patient = made("gmkl", tol=1e-5, max_time=100.0).fit(*data)  # with a time it goes on
+    assert patient.status_ != Status.LONG.value
+    assert patient.n_iter_ > fitted.n_iter_ and patient.objective_ <= fitted.objective_
+
+
+@pytest.mark.parametrize("rate", [0.8, 0.93, 0.96, 0.99])
+def test_what_falls_is_waited_for_as_long_again_as_it_took_so_far(rate):
+    steps = 40
+    marks = [(float(k), rate**k) for k in range(1, steps + 1)]
+    assert too_slow(marks, 1e-2) == (np.log(1e-2) / np.log(rate) > 2 * steps)

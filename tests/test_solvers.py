@@ -548,3 +548,15 @@ def test_rounds_in_which_no_dual_gives_way_are_no_end(seed, penalty):
     kernels = np.stack([part @ part.T for part in np.split(V, 3, axis=1)], axis=2)
     found = solve(Problem(DenseGram(kernels), losses.Hinge().bind(y), penalty), "lagrangian", tol=1e-3)
     assert found.converged
+
+
+@pytest.mark.parametrize("seed", [288, 1125, 2970])
+def test_more_free_duals_than_the_rank_tells_apart_do_not_stop_newton(seed):
+    """A step on them is long where the kernel is flat; cut off at the bounds it may not lower the objective at all."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(30, 3))
+    gate = 1.0 / (1.0 + np.exp(-3.0 * X[:, :1]))
+    y = np.where(rng.random(30) > 0.5, 1.0, -1.0) if seed % 2 else np.sign(X[:, 0] + 0.5 * rng.normal(size=30))
+    Z = X * gate if seed % 4 < 2 else X
+    problem = Problem(DenseGram((Z @ Z.T)[:, :, None]), losses.Hinge().bind(y, 100.0), penalties.Fixed())
+    assert solve(problem, "sqp", tol=1e-8, max_iter=30).gap <= 1e-8

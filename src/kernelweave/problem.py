@@ -186,6 +186,7 @@ class Status(Enum):
     STATIONARY = "The projected gradient is within tol; the problem is not convex, so other points may be better."
     UNTRAINED = "An SVM could not be trained well enough for its gradient to be known: scale the kernels."
     KINK = "No step along the gradient helps, which kernels of low rank can cause: raise tol, or add an RBF kernel."
+    LONG = "The projected gradient falls too slowly to wait for: raise tol, or say in max_time how long to go on."
     STEEP = "max_iter SVMs were trained before the projected gradient met tol: raise max_iter or tol."
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 
+from .. import clock
 from ..arrays import kind_of
 from ..assemble import (
     Combination,
@@ -36,7 +37,16 @@ from ..kernels import rbf
 from ..losses import Loss
 from ..penalties import make_penalty
 from ..problem import Certificate, Descent, Problem, Solution, Stationarity, Status
-from ..solvers.base import late, on_threads, solve_quietly, until
+from ..solvers.base import (
+    halve_share,
+    late,
+    on_threads,
+    one_of_many,
+    share_of_time,
+    solve_quietly,
+    too_slow,
+    until,
+)
 from ..solvers.svm import SETTINGS as SVM
 from ..solvers.svm import on_features
 from .base import PreparedFit, inside_a_search, single
@@ -51,6 +61,7 @@ LEAST_GAP = 1e-13  # least relative gap of an SVM that floating point can give
 ARMIJO = 1e-4  # share of the fall that the gradient promises with which a step is content
 SHORTER = 0.25  # factor of a step that was too long
 SLOW = 20  # steps that must lower the objective by more than one at tol would promise
+WAIT, WAIT_EACH = 3.0, 5e-5  # seconds of CPU, in all and for each entry of the kernel, that a descent takes in any case
 LONGEST = 1e10  # factor by which a step may differ from the first one
 
 
@@ -81,8 +92,16 @@ class Walk:
     objective has fallen by a share of what the gradient promises (Armijo).
     """
 
-    def __init__(self, combination: Combination, pose: Callable[[GramStack], Problem], tol: float, max_iter: int):
-        self.combination, self.pose, self.tol, self.max_iter = combination, pose, tol, max_iter
+    def __init__(
+        self,
+        combination: Combination,
+        pose: Callable[[GramStack], Problem],
+        tol: float,
+        max_iter: int,
+        waits: float = np.inf,
+    ):
+        self.combination, self.pose, self.tol, self.max_iter, self.waits = combination, pose, tol, max_iter, waits
+        self.cpu, self.marks = clock.spent(), list[tuple[float, float]]()
         self.began, self.trained, self.history = time.perf_counter(), 0, Descent()
         self.loosest = tol**2  # gap of an SVM, as the error of its gradient goes with the root of it
 
@@ -114,6 +133,8 @@ class Walk:
                 return Status.STATIONARY
             if self.slow():
                 return Status.KINK
+            if self.hopeless():
+                return Status.LONG
             there = self.forward(here, step)
             if isinstance(there, Status):
                 return there
@@ -142,6 +163,8 @@ class Walk:
                 return Status.INTERRUPTED
             if late():
                 return Status.MAX_TIME
+            if self.hopeless():
+                return Status.LONG
             if there.value <= here.value + ARMIJO * share * slope:
                 return there
             share *= SHORTER
@@ -153,6 +176,12 @@ class Walk:
         """Whether the last steps hardly lowered the objective, though the gradient promises more: it has kinks here."""
         values = self.history.upper[-SLOW - 1 :]
         return len(values) > SLOW and values[0] - values[-1] <= self.tol**2 * values[-1]
+
+    def hopeless(self) -> bool:
+        """Whether the least violation so far falls too slowly to be waited for, asked after each SVM."""
+        spent = clock.spent() - self.cpu
+        self.marks.append((spent, min(self.history.violation)))
+        return spent >= self.waits and too_slow(self.marks, self.tol)
 
     def violation(self, place: Place) -> float:
         """Return the root of the fall that a projected unit step on the objective's logarithm promises."""
@@ -240,6 +269,7 @@ class NonconvexMKLClassifier(MKLClassifier):
         Most SVMs to train for a problem.
     max_time : float, optional
         Seconds that a fit may take: then the best point so far is the model, with its certificate and a warning.
+        Without it, descents that fall too slowly to wait for are ended in the same way.
     multiclass, class_weight, psd, memory, random_state, n_jobs
         As for `MKLClassifier`. The kernels must fit in memory.
 
@@ -399,7 +429,8 @@ class NonconvexMKLClassifier(MKLClassifier):
                 raise KeyboardInterrupt  # the others have no answer, so there is no model to return
             return found
 
-        return on_threads(answer, prepared.subproblems, self.n_jobs)
+        with one_of_many():
+            return on_threads(answer, prepared.subproblems, self.n_jobs)
 
     def _descend(self, prepared: PreparedFit, subproblem: Subproblem) -> Descended:
         combination: Any = prepared.assembly
@@ -411,8 +442,13 @@ class NonconvexMKLClassifier(MKLClassifier):
         def pose(gram: GramStack) -> Problem:
             return Problem(gram, bound, prepared.penalty, prepared.dual_sum)
 
+        waits = np.inf
+        if self.max_time is None:
+            waits = share_of_time() * (WAIT + WAIT_EACH * float(cost.size) ** 2)
         with until(self._end):
-            found = Walk(combination, pose, self.tol, self.max_iter).go()
+            found = Walk(combination, pose, self.tol, self.max_iter, waits).go()
+        if found.solution.status is Status.LONG:
+            halve_share()
         combination.check_energies(combination.gram, found.solution.beta)
         return found
 

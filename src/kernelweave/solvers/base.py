@@ -66,6 +66,28 @@ def one_of_many() -> Iterator[None]:
         _NOW.share = before
 
 
+def share_of_time() -> float:
+    """Return the share of the time that may pass before a solve has to show that it gets there."""
+    return getattr(_NOW, "share", None) or 1.0
+
+
+def halve_share() -> None:
+    """Note that a solve, one of many, was too slow to be waited for."""
+    if getattr(_NOW, "share", None) is not None:
+        _NOW.share = max(0.5 * _NOW.share, LEAST_SHARE)
+
+
+def too_slow(marks: Sequence[tuple[float, float]], goal: float) -> bool:
+    """Whether what falls would take too long to come to a goal, at the rate of the second half of the time so far.
+
+    Each mark is a time and what had been reached by then.
+    """
+    spent, now = marks[-1]
+    before = next(mark for mark in marks if mark[0] >= 0.5 * spent)
+    fall = np.log(before[1] / now) if np.isfinite(before[1]) and now > 0 else 0.0
+    return bool(np.log(now / goal) * (spent - before[0]) > LONGER * spent * fall)
+
+
 def late() -> bool:
     """Whether the time is up."""
     return time.perf_counter() > getattr(_NOW, "end", np.inf) or halted()
@@ -357,9 +379,7 @@ class _Run:
         self.marks.append((spent, gap))
         if spent < self.waits or len(self.marks) < LOOKS or gap <= tol:
             return spent >= self.waits and len(self.marks) >= LOOKS
-        before = next((mark for mark in self.marks if mark[0] >= 0.5 * spent), self.marks[-1])
-        fall = np.log(before[1] / gap) if np.isfinite(before[1]) and gap > 0 else 0.0
-        return bool(np.log(gap / tol) * (spent - before[0]) > LONGER * spent * fall)
+        return too_slow(self.marks, tol)
 
     def go(self, start: np.ndarray | None, weights: np.ndarray | None, tol: float, max_iter: int) -> Status:
         goal = tol
@@ -563,13 +583,12 @@ def solve_quietly(
         duals = problem.feasible(problem.gram.asarray(duals))
     run = _Run(problem, chosen, callbacks, _bar(progress))
     if isinstance(solver, str) and solver == "auto" and max_time is None:
-        share = getattr(_NOW, "share", None) or 1.0
-        run.waits = share * (WAIT + WAIT_EACH * float(problem.n) ** 2 * problem.gram.shape[1])
+        run.waits = share_of_time() * (WAIT + WAIT_EACH * float(problem.n) ** 2 * problem.gram.shape[1])
     try:
         with one_for_blas(), until(np.inf if max_time is None else run.began + max_time):
             status = run.go(duals, weights, tol, max_iter)
-            if status is Status.SLOW and getattr(_NOW, "share", None) is not None:
-                _NOW.share = max(0.5 * _NOW.share, LEAST_SHARE)
+            if status is Status.SLOW:
+                halve_share()
             if run.state is not None:
                 chosen.leave(problem, run.state)
     except KeyboardInterrupt:

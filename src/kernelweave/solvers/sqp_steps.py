@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 import numpy as np
 
@@ -200,8 +201,9 @@ class _Programme:
         step = level * (lean.sum() / level.sum()) - lean
         low = np.where((part.kink > 0) & (sign > 0), 0.0, part.lower)
         high = np.where((part.kink > 0) & (sign < 0), 0.0, part.upper)
-        for halving in range(SETTINGS.halvings):
-            moved = _cut_off(beta[free] + 0.5**halving * step, low, high, float(beta[free].sum()))
+        tried = (beta[free] + 0.5**halving * step for halving in range(SETTINGS.halvings))
+        for wanted in chain(tried, [_to_bound(beta[free], step, low, high)]):
+            moved = _cut_off(wanted, low, high, float(beta[free].sum()))
             delta = moved - beta[free]
             change = delta @ rows + (self.bend[:, free] @ delta) @ self.g
             change[free] += part.ridge * delta
@@ -210,6 +212,22 @@ class _Programme:
                 self.gradient += change
                 return True
         return False
+
+
+def _to_bound(beta: np.ndarray, step: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Return where a step first meets a bound.
+
+    No part of it is cut off there, so the quadratic has fallen; and one dual less is free, of which there may be more
+    than the rank of the kernel tells apart.
+    """
+    with np.errstate(all="ignore"):
+        room = np.where(step > 0, high - beta, low - beta)
+        shares = np.where(step != 0, room / step, np.inf)
+        first = int(np.argmin(shares))
+        moved = beta + min(float(shares[first]), 1.0) * step
+    if shares[first] < 1.0:
+        moved[first] = high[first] if step[first] > 0 else low[first]
+    return moved
 
 
 def _cut_off(wanted: np.ndarray, low: np.ndarray, high: np.ndarray, total: float) -> np.ndarray:
