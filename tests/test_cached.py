@@ -298,7 +298,7 @@ def test_working_sets_within_little_memory_find_the_same_optimum(penalty, loss, 
     X, y = points(7, n=160)
     bank = bank_on(X)
     reference = solve(Problem(DenseGram(stored(bank, X)), loss.bind(y, 2.0), penalty), tol=1e-5)
-    set_sqp(first=20, small=0, staged=0, few_rows=2)
+    set_sqp(first=20, every=(0, 0), few_rows=2)
     gram = cached(bank, X, 2)
     problem = Problem(gram, loss.bind(y, 2.0), penalty)
     assert largest_set(problem, 1e-4) < 60

@@ -19,8 +19,8 @@ class SQPSettings:
     first: int = 600  #: samples of the first working set
     few: tuple[int, int] = (150, 300)  #: least and most of them where there are many kernels
     third: float = 0.3  #: share of all samples that they are between these
-    small: int = 350  #: samples up to which it is all of them
-    staged: int = 450  #: the same for l1, whose rounds cost some proximal stages each
+    every: tuple[int, int] = (450, 350)  #: samples up to which it is all of them: for l1, for other penalties
+    every_stored: tuple[int, int] = (900, 1024)  #: the same for stored kernels of which there are not many
     many: int = 64  #: kernels from which only those in play are followed between rounds
     grow: float = 2.5  #: most samples in the next set, per support vector
     leap: float = 6.0  #: the same on demand, where rounds cost more than samples

@@ -19,9 +19,11 @@ from .sqp_steps import Line, conditions
 def first_size(problem: Problem) -> int:
     """Return how many samples the first round works on."""
     n, m = problem.gram.shape
-    if problem.penalty.fixed and isinstance(problem.gram, EntryGram) and problem.gram.stored is not None:
+    stored = isinstance(problem.gram, EntryGram) and problem.gram.stored is not None
+    if problem.penalty.fixed and stored:
         return n  # one quadratic programme is all there is
-    if n <= (SETTINGS.staged if problem.penalty.on_simplex else SETTINGS.small):
+    every = SETTINGS.every_stored if stored and m <= SETTINGS.many else SETTINGS.every
+    if n <= every[not problem.penalty.on_simplex]:
         return n
     return int(np.clip(SETTINGS.third * n, *SETTINGS.few)) if m > SETTINGS.many else SETTINGS.first
 
