@@ -714,6 +714,7 @@ def run(seeds, until=np.inf, folder=None, device=None):
             print(how, faults, json.dumps(spec), flush=True)
             if folder is not None:
                 path = Path(folder) / "test_found.py"
+                path.parent.mkdir(parents=True, exist_ok=True)
                 first = "" if path.exists() else HEAD
                 small = shrunk(spec, how, 5.0 if how == "too long" else LIMIT)
                 with open(path, "a", encoding="utf-8") as file:

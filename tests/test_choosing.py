@@ -445,6 +445,8 @@ def test_probabilities_in_scores_need_a_loss_that_has_them():
     assert kw.MKLClassifierCV(BANK, loss="logistic", **settings).fit(X, y).best_score_ < 0
     with pytest.raises(ValueError, match=r"scoring='neg_log_loss' asks for odds.*use loss='logistic'"):
         kw.MKLClassifierCV(BANK, **settings).fit(X, y)
+    with pytest.raises(AttributeError, match="'MKLClassifier' object has no attribute 'nonsense'"):
+        kw.MKLClassifierCV(BANK, **{**settings, "scoring": lambda model, X, y: model.nonsense}).fit(X, y)
 
 
 def test_unfinished_fits_are_told_once():

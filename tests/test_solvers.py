@@ -14,7 +14,7 @@ from sklearn.base import clone
 from acceptance import pairs, takers, widths
 from agreement import assert_same_optimum, check_against, decision, primal, rebound
 from kernelweave import DenseGram, Problem, losses, penalties, solve, solvers
-from kernelweave.grams import GramStack
+from kernelweave.grams import GramStack, LowRankGram
 from kernelweave.problem import Point, Status
 from kernelweave.solvers import base
 from reference import Inaccurate, optimum_of
@@ -560,3 +560,17 @@ def test_more_free_duals_than_the_rank_tells_apart_do_not_stop_newton(seed):
     Z = X * gate if seed % 4 < 2 else X
     problem = Problem(DenseGram((Z @ Z.T)[:, :, None]), losses.Hinge().bind(y, 100.0), penalties.Fixed())
     assert solve(problem, "sqp", tol=1e-8, max_iter=30).gap <= 1e-8
+
+
+@pytest.mark.parametrize(("size", "C"), [(10.0, 100.0), (1000.0, 1.0), (1000.0, 100.0)])
+@pytest.mark.parametrize("penalty", [penalties.L1(), penalties.Lp(2.0)])
+def test_features_that_few_samples_have_do_not_stop_the_interior_point(size, C, penalty):
+    """The answer on some of the samples fits them too well, and is far from any point of all samples."""
+    rng, (n, D) = np.random.default_rng(0), (40_000, 40)
+    V = 1e-3 * rng.normal(size=(n, D))
+    V[rng.choice(n, 5 * D, replace=False)] += size * np.repeat(np.eye(D), 5, axis=0)
+    V[:, 0] = rng.normal(size=n)
+    y = np.where(rng.random(n) < 1.0 / (1.0 + np.exp(-3.0 * V[:, 0])), 1.0, -1.0)
+    problem = Problem(LowRankGram(V, [D // 4] * 4), losses.Hinge().bind(y, C), penalty)
+    found = solve(problem, "interior", tol=1e-4)
+    assert found.converged and found.n_iter <= 60

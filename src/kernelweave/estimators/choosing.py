@@ -469,7 +469,7 @@ class Judge:
         try:
             return float(self.score(model, X, y, **extra))
         except AttributeError as error:
-            if hasattr(model, "predict_proba") or not is_classifier(model):
+            if "proba" not in str(error) or hasattr(model, "predict_proba") or not is_classifier(model):
                 raise
             raise ValueError(
                 f"scoring={self.name!r} asks for odds, which loss={model.loss!r} does not have while candidates are "

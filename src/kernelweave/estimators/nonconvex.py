@@ -163,10 +163,10 @@ class Walk:
                 return Status.INTERRUPTED
             if late():
                 return Status.MAX_TIME
-            if self.hopeless():
-                return Status.LONG
             if there.value <= here.value + ARMIJO * share * slope:
                 return there
+            if self.hopeless():
+                return Status.LONG
             share *= SHORTER
             if -share * slope <= LEAST_GAP * here.value:
                 return Status.KINK
@@ -269,7 +269,7 @@ class NonconvexMKLClassifier(MKLClassifier):
         Most SVMs to train for a problem.
     max_time : float, optional
         Seconds that a fit may take: then the best point so far is the model, with its certificate and a warning.
-        Without it, descents that fall too slowly to wait for are ended in the same way.
+        Without it, descents that fall too slowly to wait for are ended in the same way, which depends on the computer.
     multiclass, class_weight, psd, memory, random_state, n_jobs
         As for `MKLClassifier`. The kernels must fit in memory.
 

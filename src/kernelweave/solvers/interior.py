@@ -21,6 +21,9 @@ class InteriorSettings:
     """Constants of the interior point."""
 
     start: float = 1.0  #: first product of a dual and its multiplier, in units of their sizes
+    timid: float = 0.05  #: first step on all samples, after some, below which it starts at larger products
+    higher: float = 10.0  #: times larger
+    highest: float = 1e4  #: times the first, at most
     halfway: float = 0.5  #: share of its size that a dual has at the start, before all are scaled down
     boundary: float = 0.995  #: share of the way to the boundary that a step may go
     correctors: int = 3  #: directions added for centrality, while they lengthen the step
@@ -94,6 +97,9 @@ class InteriorState:
     stuck: int = 0
     rough: bool = True
     scout: Problem | None = None  # the problem on some of the samples, while that is what is being solved
+    height: float = 1.0  # of the products at the start, in units of the usual ones
+    scouted: bool = False  # began at an answer on some of the samples
+    posed: bool = False  # and has not gone a step from there
 
     @property
     def beta(self) -> Array:  # (n,)
@@ -161,6 +167,8 @@ class Interior(Solver):
         if state.scout is None:
             _Step(factors(problem), state).take()
             state.steps += 1
+            if state.scouted and state.stuck >= SETTINGS.patience and not state.gap <= SETTINGS.coarse:
+                begin_higher(factors(problem), state)
             near = state.gap <= SETTINGS.near * state.tol
             return near or state.steps % SETTINGS.watch == 0 or state.stuck > 0
         _Step(factors(state.scout), state).take()
@@ -265,9 +273,17 @@ def _first(problem: Problem, state: InteriorState) -> Array:  # (n,)
 
 
 def pose(problem: Problem, state: InteriorState, u: Array) -> None:
-    """Make ``state`` a central point of ``problem`` around u."""
+    """Make ``state`` a central point of ``problem`` around u, the answer on some of its samples."""
     bind(problem, state)
     centre(factors(problem), state, u)
+    state.scouted = state.posed = True
+
+
+def begin_higher(gram: FactorGram, state: InteriorState) -> None:
+    """Begin at larger products, while there are any: a feature that few samples have may have been fitted too well."""
+    if state.height < SETTINGS.highest:
+        state.height *= SETTINGS.higher
+        centre(gram, state, state.u)
 
 
 def bind(problem: Problem, state: InteriorState) -> None:
@@ -301,7 +317,7 @@ def mean_product(state: InteriorState) -> float:
 def centre(gram: FactorGram, state: InteriorState, u: Array) -> None:
     """Put the duals where all products with multipliers are equal, for the weights and decision values of u."""
     terms, state.u, state.spread = state.terms, u, gram.spread(u)
-    mu = SETTINGS.start * state.unit * float(namespace(u).mean(state.size))
+    mu = SETTINGS.start * state.height * state.unit * float(namespace(u).mean(state.size))
     state.mix.begin(gram.squared_norms(u), barrier_count(gram), mu)
     state.f = gram.basis.matvec(state.spread.mixed(state.mix.weights))
     slope = state.f + state.bias + terms.ridge * state.offset - terms.linear
@@ -427,6 +443,10 @@ class _Step:
         if not np.isfinite(t) or not bool(namespace(best.folded).all(namespace(best.folded).isfinite(best.folded))):
             state.stuck = SETTINGS.patience  # floating point has no direction to give: the state is as good as it gets
             return
+        if state.posed and t < SETTINGS.timid and state.height < SETTINGS.highest:
+            begin_higher(self.gram, state)
+            return
+        state.posed = False
         self._move(best, t)
 
     def _direction(self, targets: list[Array], aim: float, affine: _Direction | None) -> _Direction:
