@@ -16,7 +16,7 @@ from agreement import assert_same_optimum, check_against, decision, primal, rebo
 from kernelweave import DenseGram, Problem, losses, penalties, solve, solvers
 from kernelweave.grams import GramStack, LowRankGram
 from kernelweave.problem import Point, Status
-from kernelweave.solvers import base
+from kernelweave.solvers import base, interior
 from reference import Inaccurate, optimum_of
 from registry import PENALTIES, QUADRATIC, SOLVERS, label, sized, usual
 
@@ -574,3 +574,16 @@ def test_features_that_few_samples_have_do_not_stop_the_interior_point(size, C, 
     problem = Problem(LowRankGram(V, [D // 4] * 4), losses.Hinge().bind(y, C), penalty)
     found = solve(problem, "interior", tol=1e-4)
     assert found.converged and found.n_iter <= 60
+
+
+def test_an_interior_point_whose_products_are_zero_has_nothing_left_to_aim_at():
+    rng = np.random.default_rng(0)
+    gram = LowRankGram(rng.normal(size=(29, 4)), [4])
+    problem = Problem(gram, losses.Huber().bind(rng.normal(size=29), 0.1), penalties.Fixed())
+    state = interior.begin(problem, interior.mixing_of(problem.penalty, 1), None, 1e-6)
+    for side in state.sides:
+        side.multiplier = 0.0 * side.multiplier
+    beta = state.beta
+    interior._Step(gram, state).take()
+    assert state.stuck >= interior.SETTINGS.patience
+    np.testing.assert_array_equal(state.beta, beta)

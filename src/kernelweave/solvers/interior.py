@@ -421,6 +421,9 @@ class _Step:
     def take(self) -> None:
         """Go the step."""
         state = self.state
+        if self.gap == 0.0:  # every product has come to zero in floating point: there is nothing left to aim at
+            state.stuck = SETTINGS.patience
+            return
         affine = self._direction([0.0 * side.slack for side in state.sides], 0.0, None)
         self._predict(affine)
         left = self._product(affine, self._length(affine)) / self.gap
