@@ -216,6 +216,8 @@ def draw(cells: Cells, args) -> Path:
         ax.loglog(values, smo, "s--", label="paper, SMO")
         ax.loglog(values, [t or np.nan for t in mosek], "^:", label="paper, Mosek")
         ax.set(title=name, xlabel=varies, ylabel="seconds")
+        ax.set_xticks(values[::2], [str(value) for value in values[::2]])
+        ax.set_xticks([], minor=True)
         ax.legend(fontsize="x-small")
     path = RESULTS / f"{cells.name}.png"
     figure.savefig(path, dpi=120)
