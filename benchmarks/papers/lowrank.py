@@ -496,6 +496,15 @@ def keep(figure, cells: Cells, number: int) -> list[Path]:
     return [path]
 
 
+def explain(figure, axes) -> None:
+    """One legend below, for the curves of all panels."""
+    found = {}
+    for panel in axes.flat:
+        handles, labels = panel.get_legend_handles_labels()
+        found.update(zip(labels, handles, strict=True))
+    figure.legend(found.values(), found.keys(), loc="outside lower center", ncols=len(found))
+
+
 def rank_picture(cells: Cells, number: int, names: list[str], p: float, args) -> list[Path]:
     """Accuracy above, seconds below, by rank; the exact fit as a level line."""
     m = args.kernels[p]
@@ -516,9 +525,11 @@ def rank_picture(cells: Cells, number: int, names: list[str], p: float, args) ->
             if exact:
                 axes[i, j].axhline(exact[0], color="k", linestyle="--", label="exact (sqp)")
             axes[i, j].set(xscale="log", xlabel="rank", ylabel=what)
+            axes[i, j].set_xticks(ranks, [str(r) for r in ranks])
+            axes[i, j].set_xticks([], minor=True)
         axes[1, j].set(yscale="log")
         axes[0, j].set(title=f"{name}, p = {p:g}, m = {m}")
-    axes[0, 0].legend()
+    explain(figure, axes)
     return keep(figure, cells, number)
 
 
@@ -539,7 +550,9 @@ def count_picture(cells: Cells, args) -> list[Path]:
                 label = "exact (sqp)" if rank == EXACT else rank if isinstance(rank, str) else f"low rank, {rank}"
                 panel.loglog(*zip(*curves[name, rank], strict=True), "o-", label=label)
         panel.set(title=name, xlabel="number of kernels", ylabel="seconds")
-    axes[0, 0].legend()
+        panel.set_xticks(args.counts[::2], [str(m) for m in args.counts[::2]])
+        panel.set_xticks([], minor=True)
+    explain(figure, axes)
     return keep(figure, cells, 5)
 
 
